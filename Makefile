@@ -77,8 +77,8 @@ lint: $(READY) ## ruff (rules and format), mypy, and which package may import wh
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-pictures: $(READY) ## take the pictures of docs/web.md again, of a real mirror: three minutes
-	$(BIN)/python -m tests.pictures
+pictures: $(READY) ## take the pictures of README and docs/web.md again, of a real mirror: three minutes
+	$(BIN)/python -m tests.pictures $(ARGS)
 
 docs: $(READY) ## build the pages as a site in .cache/site/html; a broken link fails it (mkdocs is fetched once)
 	@test -d $(MKDOCS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(MKDOCS) \

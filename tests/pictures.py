@@ -1,10 +1,14 @@
-"""Pictures of the status page for docs/web.md, of a real mirror between two clusters: `make pictures`, two minutes.
+"""Pictures of the status page and of a terminal, of a real mirror between two clusters: `make pictures`, two minutes.
 
 A partition is paused, one is refused by the target, and records of another were deleted before they were mirrored.
+`ARGS="--only terminal"` takes the picture of the terminal alone.
 """
 
+import argparse
 import http.client
+import io
 import json
+import os
 import random
 import re
 import sys
@@ -17,11 +21,15 @@ from typing import Any, Final
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser, Page, expect
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
 from tests.oracle import Client
 from tests.programs import use
 from tests.scenarios.browser import chromium
 from tests.scenarios.data import Note, alter_topic, make_topics, write
 from tests.scenarios.mirror import COMMAND, Mirror, flow_file
+from tests.terminal import Terminal
 
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -35,10 +43,14 @@ _FLOW: Final = "west->backup"
 _WIDE: Final = {"width": 1100, "height": 680}
 _PHONE: Final = {"width": 390, "height": 780}
 _CURVE_SECONDS: Final = 75.0
+_COLUMNS: Final = 100
+_STEADY_SECONDS: Final = 6.0
+_TERMINAL: Final = {"width": 960, "height": 400}
+_RATE: Final = re.compile(r"[1-9][\d,]*/s +[1-9.]+ [kM]B/s")
 _LINES: Final = (
     "status.listen = localhost:0", f"status.token = {_TOKEN}", "sync.group.offsets.enabled = true",
     "groups = billing, boarding", "emit.checkpoints.interval.seconds = 1", "sync.group.offsets.interval.seconds = 1",
-    "sync.topic.configs.enabled = false", "canary.interval.seconds = 1",
+    "sync.topic.configs.enabled = false", "tasks.max = 2", "canary.interval.seconds = 1",
 )  # fmt: skip
 
 
@@ -55,6 +67,7 @@ class Airport:
             member.commit(offsets=[TopicPartition(topic, 0, 20)], asynchronous=False)
             member.close()
         text = flow_file(source, target, alias="west", topics=", ".join(TOPICS), lines=_LINES)
+        self._directory = directory
         (directory / "mirror.properties").write_text(text)
         self.mirror = Mirror(directory, text, program=(str(COMMAND), "run", "mirror.properties"))
         served = r"status page is at http://\S+:(\d+)/"
@@ -88,6 +101,26 @@ class Airport:
     def level(self) -> str:
         told = self.state()["parts"].get("verdict", {"level": ""})
         return str(told["level"])
+
+    def show_on_a_terminal(self) -> list[str]:
+        """What a second process with the same file shows at a terminal, while records come."""
+        command = [str(COMMAND), "run", "mirror.properties"]
+        environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(_COLUMNS), "LINES": "40"}
+
+        since = 0.0
+
+        def is_busy(lines: list[str]) -> bool:
+            """Its first rate counts from nothing, what the other process mirrored before."""
+            nonlocal since
+            self.write(3000)
+            is_moving = any(_FLOW in line and _RATE.search(line) for line in lines)
+            since = since or (time.monotonic() if is_moving else 0.0)
+            is_shared = any("runs tasks 1 of 2" in line or "runs tasks 0 of 2" in line for line in lines)
+            return is_moving and is_shared and time.monotonic() > since + _STEADY_SECONDS
+
+        with Terminal(command, self._directory, environment) as terminal:
+            lines = terminal.wait_until(is_busy, 180)
+        return [f"$ sparkmirror {' '.join(command[1:])}", *lines]
 
     def have_a_bad_night(self) -> None:
         """While one partition is paused, records of it are deleted; another one's are too large for the target."""
@@ -133,6 +166,18 @@ def take_pictures(browser: Browser, url: str) -> None:
     _take(_open(browser, url, "overview", "light", _PHONE), "overview-phone")
 
 
+def take_terminal(browser: Browser, lines: list[str]) -> None:
+    """As a terminal with a light font on a dark ground shows them."""
+    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
+    for line in "\n".join(lines).rstrip().splitlines():
+        console.print(Text.from_ansi(line), soft_wrap=True)
+    page = browser.new_context(viewport=_TERMINAL, device_scale_factor=2).new_page()
+    page.set_content(console.export_html(theme=MONOKAI, inline_styles=True))
+    page.add_style_tag(content="pre {display: inline-block; padding: 12px 16px; font-size: 13px !important}")
+    page.locator("pre").screenshot(path=PLACE / "terminal.png")
+    page.context.close()
+
+
 def _open(browser: Browser, url: str, place: str, colours: Any, size: Any) -> Page:
     page = browser.new_context(viewport=size, color_scheme=colours).new_page()
     page.goto(f"{url}#{place}")
@@ -149,6 +194,9 @@ def _take(page: Page, name: str) -> None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("terminal",))
+    only = parser.parse_args().only
     use()
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -158,9 +206,13 @@ def main() -> int:
         servers = [{"bootstrap.servers": one.bootstrap_servers} for one in (source, target)]
         airport = Airport(servers[0], servers[1], Path(directory))
         try:
-            airport.have_a_bad_night()
+            lines = airport.show_on_a_terminal()
             with chromium() as browser:
-                take_pictures(browser, f"http://localhost:{airport.port}/")
+                take_terminal(browser, lines)
+            if only is None:
+                airport.have_a_bad_night()
+                with chromium() as browser:
+                    take_pictures(browser, f"http://localhost:{airport.port}/")
         finally:
             airport.mirror.close()
     return 0

@@ -87,12 +87,24 @@ def _clearer(message: str, parser: argparse.ArgumentParser) -> str:
     from sparkmirror.config.spelling import did_you_mean
 
     if choice := _UNKNOWN_CHOICE.search(message):
-        meant = did_you_mean(choice["given"], re.findall(r"[^\s,']+", choice["known"]))
-        return f"`{choice['given']}` is unknown: {meant}" if meant else message
+        given = choice["given"]
+        meant = _deeper(given, parser) or did_you_mean(given, re.findall(r"[^\s,']+", choice["known"]))
+        if not meant and next(_verb_lists(parser), None) is None:
+            return message
+        return f"`{given}` is unknown{f': {meant}' if meant else f'; `{parser.prog} --help` lists what there is'}"
     if unknown := _UNKNOWN_OPTION.search(message):
         meant = did_you_mean(unknown["given"].split()[0].partition("=")[0], _options(parser))
         return f"{message}: {meant}" if meant else message
     return message
+
+
+def _deeper(word: str, parser: argparse.ArgumentParser) -> str:
+    """For what is a command below another one: `explain` of `config`."""
+    for verb_list in _verb_lists(parser):
+        for verb, below in verb_list.choices.items():
+            if any(word in inner.choices for inner in _verb_lists(below)):
+                return f"did you mean `{verb} {word}`?"
+    return ""
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterable[str]:

@@ -63,8 +63,10 @@ def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> Non
         (["verify", "f", "--topc", "x"], "unrecognized arguments: --topc x: did you mean `--topic`?"),
         (["verify", "f", "--topc=x"], "unrecognized arguments: --topc=x: did you mean `--topic`?"),
         (["offsets", "reset", "f", "--group", "g", "--cluster", "B", "--to-latest", "--exceute"], "`--execute`?"),
-        (["fly"], "choose from"),
         (["run", "f", "--quux"], "unrecognized arguments: --quux\n"),
+        (["explain", "f"], "`explain` is unknown: did you mean `config explain`?"),
+        (["frobnicate"], "`frobnicate` is unknown; `sparkmirror --help` lists what there is"),
+        (["config", "frobnicate"], "`frobnicate` is unknown; `sparkmirror config --help` lists what there is"),
     ],
 )
 def test_a_slip_is_answered_with_what_may_have_been_meant(
