@@ -1,14 +1,15 @@
 """Is the simulator worth its time? Breaks the product's protocol, one line each, and measures how soon that is found.
 
-`python -m tests.simulation.mutations --page docs/simulation.md` writes the table. Each mutation is a module's text with
-a piece exchanged while it is imported, in a process of its own; seeds are fresh, the weights of faults as ever.
+`python -m tests.simulation.mutations --page docs/simulation.md` writes the table, search by search, and goes on where
+it was ended; a mutation that one search has not found is left alone until `--again`. Each is a module's text with a
+piece exchanged while it is imported, in a process of its own; seeds are fresh, the weights of faults as ever.
 """
 
 import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -207,41 +208,61 @@ def _play(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _row(mutation: Mutation, searches: Sequence[Search]) -> str:
-    found = [one for one in searches if one.seed]
-    times = ", ".join(f"{one.seconds:.0f} s" if one.seed else f"not in {one.seconds:.0f} s" for one in searches)
-    histories = sum(one.histories for one in searches)
-    seeds = ", ".join(one.seed for one in found)
-    return f"| {mutation.name} | {times} | {histories} | {seeds} | {found[0].seen if found else ''} |"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="at most, for each search")
     parser.add_argument("--searches", type=int, default=3, help="for each mutation, each with seeds of its own")
     parser.add_argument("--page", type=Path, required=True)
-    parser.add_argument("--only", default="", help="mutations whose name has this; the other rows stay")
+    parser.add_argument("--only", default="", help="a regular expression for names; the other rows stay")
+    parser.add_argument("--again", action="store_true", help="forget what the page says of these mutations")
     options = parser.parse_args()
-    for mutation in MUTATIONS:
-        if options.only in mutation.name:
-            row = _row(mutation, [_search(mutation, options.minutes) for _ in range(options.searches)])
-            print(row, flush=True)
-            _keep(options.page, mutation, row)
+    chosen = [one for one in MUTATIONS if re.search(options.only, one.name)]
+    if options.again:
+        _keep(options.page, {one.name: [] for one in chosen})
+    for count in range(options.searches):
+        for mutation in chosen:
+            searches = _read(options.page).get(mutation.name, [])
+            if len(searches) == count and all(one.seed for one in searches):
+                searches = [*searches, _search(mutation, options.minutes)]
+                print(_row(mutation.name, searches), flush=True)
+                _keep(options.page, {mutation.name: searches})
 
 
-def _keep(page: Path, mutation: Mutation, row: str) -> None:
-    """Puts the row in its place on the page."""
+def _row(name: str, searches: Sequence[Search]) -> str:
+    found = [one for one in searches if one.seed]
+    times = ", ".join(f"{'' if one.seed else 'not in '}{one.seconds:.0f} s" for one in searches)
+    histories = ", ".join(str(one.histories) for one in searches)
+    seeds = ", ".join(one.seed for one in found)
+    return f"| {name} | {times} | {histories} | {seeds} | {found[0].seen if found else ''} |"
+
+
+def _searches(times: str, histories: str, seeds: str, seen: str) -> Iterator[Search]:
+    """What a row says."""
+    left = iter(seeds.split(", "))
+    for seconds, count in zip(times.split(", "), histories.split(", "), strict=True):
+        is_found = not seconds.startswith("not in ")
+        spent = float(seconds.removeprefix("not in ").removesuffix(" s"))
+        yield Search(spent, int(count), next(left) if is_found else "", seen if is_found else "")
+
+
+def _read(page: Path) -> dict[str, list[Search]]:
+    """The page is all that a run leaves behind, so one that was killed goes on with the search that it lost."""
+    table = page.read_text().split(_BEGIN)[1].split(_END)[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[1:]]
+    return {name: list(_searches(*rest)) for name, *rest in cells}
+
+
+def _keep(page: Path, changed: Mapping[str, Sequence[Search]]) -> None:
+    """Puts what was found in its place on the page."""
+    rows = {**_read(page), **changed}
+    table = ["| The protocol broken | Found after | Histories | Seeds | What was seen first |", "|---|---|---|---|---|"]
+    table += [_row(one.name, rows[one.name]) for one in MUTATIONS if rows.get(one.name)]
     head, rest = page.read_text().split(_BEGIN)
-    old, tail = rest.split(_END)
-    rows = {line.split("|")[1].strip(): line for line in old.splitlines() if line.startswith("| ") and line[2] != "-"}
-    rows[mutation.name] = row
-    kept = [rows[one.name] for one in MUTATIONS if one.name in rows]
-    table = [
-        "| The protocol broken | Found after | Histories | Seeds | What was seen |",
-        "|---|---|---|---|---|",
-        *kept,
-    ]
-    page.write_text(head + _BEGIN + "\n\n" + "\n".join(table) + "\n\n" + _END + tail)
+    text = head + _BEGIN + "\n\n" + "\n".join(table) + "\n\n" + _END + rest.split(_END)[1]
+    beside = page.with_suffix(".new")
+    beside.write_text(text)
+    beside.replace(page)
 
 
 if __name__ == "__main__":
