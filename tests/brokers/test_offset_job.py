@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.brokers.offset_story import Story, told
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import GroupOffsetsClient
+from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
 from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import TopicPartition
@@ -51,6 +53,24 @@ def test_a_group_is_translated_and_moved_forward_and_only_forward(story: Story) 
     story.job.close()
     story.job()
     assert len(story.checkpoints(group)) == 3, "a restart repeats no checkpoint"
+
+
+def test_what_a_replaced_mirror_writes_late_is_written_again(story: Story) -> None:
+    alias = story.flow.name.source
+    topic, group = f"orders-{alias}", f"billing-{alias}"
+    story.make_topic(topic)
+    partition, remote = TopicPartition(topic, 0), TopicPartition(story.flow.remote_topic(topic), 0)
+    story.map(partition, (0, 300, 0))
+    story.commit(group, {partition: Committed(200)})
+    story.job()
+    ours = Checkpoint(group, remote, 200, 200)
+    assert story.checkpoints(group) == [ours]
+    late = [Checkpoint(group, remote, 200, 23), Checkpoint(group, remote, 290, 290)]
+    for one in late:  # it woke up with an older map, or had read where the group stood before it was rewound
+        records = [(one.key(), one.value())]
+        publish(story.flow.target, f"{alias}.checkpoints.internal", records, DEADLINE_SECONDS_LEAST)
+        story.work_until(lambda: story.checkpoints(group)[-1] == ours, "our checkpoint is the last")
+    assert story.checkpoints(group) == [ours, late[0], ours, late[1], ours]
 
 
 def test_offset_syncs_lie_on_the_source_as_mirrormaker_writes_them(story: Story) -> None:

@@ -47,6 +47,8 @@ class OffsetState:
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")
         self._open.callback(self._maps.close)
+        self._checkpoints = TopicFollower(flow.target, target, self._names.checkpoints, "offsets")
+        self._open.callback(self._checkpoints.close)
         self._syncs: TopicFollower | None = None
         cluster, admin = self._syncs_at()
         if admin is not None and not flow.offsets.emit_syncs:
@@ -74,6 +76,7 @@ class OffsetState:
         """Takes in what is new; the source partitions whose maps changed. Raises ClusterError."""
         if self._syncs is not None:
             self._follow_syncs(self._syncs)
+        self._follow_checkpoints()
         for record in self._opposite.read() if self._opposite is not None else ():
             self.opposite.take(record.key, record.value)
         changed = (self.maps.take(record.key, record.value) for record in self._maps.read())
@@ -104,15 +107,20 @@ class OffsetState:
         return settle_known(self.translator.translate(partition, offset), logs)
 
     def _read_once(self) -> None:
-        """Checkpoints are our own to write from here on, and so are syncs: they need not be followed. Where the flow
-        writes no syncs, another MirrorMaker may."""
+        """Syncs are our own to write from here on, and need not be followed; where the flow writes none, another
+        MirrorMaker may."""
         cluster, admin = self._syncs_at()
         if self._syncs is not None:
             self._follow_syncs(self._syncs)
         elif admin is not None:
             for record in _read_all(cluster, admin, self._names.syncs):
                 self._take_sync(record)
-        for record in _read_all(self._flow.target, self._target, self._names.checkpoints):
+        self._follow_checkpoints()
+
+    def _follow_checkpoints(self) -> None:
+        """Our own, and those of a mirror that another has replaced and that wakes up late: its older map puts groups
+        elsewhere, and what it wrote has to be written again."""
+        for record in self._checkpoints.read():
             self._take_checkpoint(record)
 
     def _follow_syncs(self, syncs: TopicFollower) -> None:
