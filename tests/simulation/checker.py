@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import Partition
 from tests.simulation.log import Stored
-from tests.simulation.truth import PartitionTruth, Written
+from tests.simulation.truth import Outcome, PartitionTruth, Written
 
 from sparkmirror.ledger import gaps as gap_ledger
 from sparkmirror.ledger.gaps import Gap
@@ -123,9 +123,18 @@ class Checker:
             or one.value in truth.lost_on_target
             or one.is_truncated
             or one.is_compacted
+            or self._is_hidden(one, where)
         ):
             return False
         return not any(_covers(gap, one, where, is_vague=self._is_vague(one, truth, where)) for gap in gaps)
+
+    def _is_hidden(self, one: Written, where: TopicPartition) -> bool:
+        """Whether a mirror of committed records must not have it, or never can: no transaction ends in a log that is
+        gone."""
+        if not self._scene.script.read_committed or one.outcome in (Outcome.PLAIN, Outcome.COMMITTED):
+            return False
+        topic = self._scene.source.topics.get(where.topic)
+        return one.outcome is Outcome.ABORTED or topic is None or topic.topic_id != one.topic_id
 
     def _is_vague(self, one: Written, truth: PartitionTruth, where: TopicPartition) -> bool:
         """What was written over a cut end and is gone before it was read: nobody can know that it has been."""
@@ -181,11 +190,17 @@ class Checker:
                 self.fail(f"{where}: {len(missing)} records are neither on the target nor in a gap: {_name(missing)}")
         if strange := [value for value in values if value not in truth.records]:
             self.fail(f"{where}: the target holds what the source never had: {strange[:3]}")
+        if self._scene.script.read_committed:
+            self._judge_committed(where, [truth.records[value] for value in values if value in truth.records])
         self._judge_order(where, truth, [truth.records[v].rank for v, _ in arrived if v in truth.records])
         for gap in own:
             losses = truth.target_losses if gap.is_on_target else truth.source_losses
             if not losses:
                 self.fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
+
+    def _judge_committed(self, where: TopicPartition, arrived: list[Written]) -> None:
+        if never := [one for one in arrived if not one.may_be_read]:
+            self.fail(f"{where}: the target holds what was never committed: {_name(never)}")
 
     def _judge_order(self, where: TopicPartition, truth: PartitionTruth, ranks: list[int]) -> None:
         if truth.target_losses:

@@ -38,7 +38,7 @@ _BURST_SECONDS = 0.004
 """A batch that comes so soon after another of its partition has most likely more behind it."""
 _FORGET_SECONDS = 0.02
 """After it has learned of a deleted topic, a coordinator forgets what was committed for it."""
-_TOO_LARGE = 10
+_TOO_LARGE, _INVALID_RECORD = 10, 87
 BYTES_MAX = 1048588
 _ALL = -1
 _TOPIC = 2
@@ -352,6 +352,9 @@ class Cluster:
                 if produced.error:
                     return
                 is_open = True
+        if batch.records_count != batch.last_offset_delta + 1:
+            produced.error = _INVALID_RECORD
+            return
         produced.error, produced.base = partition.log.append(data, is_open=is_open)
         produced.start = partition.log.start
         if not produced.error:

@@ -61,9 +61,10 @@ class Readers:
         log, where = partition.log, partition.where
         topic_id = self._scene.source.topics[where.topic].topic_id
         begin = max(self._source_place(where), log.start)
-        if begin >= log.high_watermark:
+        end = self._scene.readable_end(partition)
+        if begin >= end:
             return
-        to = min(begin + random.choice((1, 3, 10, 1000)), log.high_watermark)
+        to = min(begin + random.choice((1, 3, 10, 1000)), end)
         known = self._read.setdefault(where, set())
         for one in self._scene.truth.of(where).records.values():
             if one.topic_id == topic_id and one.offset < to:

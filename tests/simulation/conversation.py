@@ -50,7 +50,8 @@ from kafka.protocol.producer import (
     InitProducerIdResponse,
 )
 
-from sparkmirror.batch.header import iterate_headers, parse_header, stamp
+from sparkmirror.batch import crc as crc32c
+from sparkmirror.batch.header import ATTRIBUTES_AT, iterate_headers, parse_header, stamp
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.data_requests import FetchPosition, ProduceItem
@@ -58,6 +59,7 @@ from sparkmirror.kafka.wire.data_requests import FetchPosition, ProduceItem
 Exchange = Callable[[bytes], bytes]
 """A request's frame without its length, to an answer's."""
 _CONCURRENT, _LOADING = 51, (14, 15, 16)
+_CRC_AT, _LAST_DELTA_AT = 17, 23
 
 
 @dataclass(slots=True)
@@ -130,8 +132,11 @@ class Conversation:
         return found.error, found.session_id, shown, aborted, batches
 
     def produce(self, label: str, key: UUID | str, producer: tuple[int, int], sequence: int, *, records: int = 1,
-                transactional_id: str | None = None, version: int = 0) -> int:  # fmt: skip
+                transactional_id: str | None = None, version: int = 0, hole: int = 0) -> int:  # fmt: skip
+        """`hole` offsets are empty behind the last record, as a cleaner leaves them."""
         batch = memoryview(bytearray(encode_batch([(b"k", b"v")] * records, timestamp=1_700_000_000_000)))
+        if hole:
+            widen(batch, hole)
         stamp(batch, 0, parse_header(batch, 0), *producer, sequence, transactional_id is not None)
         version = version or self.produce_version
         body = wire.encode_produce([ProduceItem(key, 0, batch)], transactional_id=transactional_id)
@@ -409,6 +414,7 @@ def _idempotence(talk: Conversation, topic: str, put: UUID | str) -> None:
     talk.produce("next batch", put, older, 3)
     talk.produce("the same again", put, older, 3)
     talk.produce("one is missing", put, older, 9)
+    talk.produce("with a hole", put, older, 4, records=2, hole=1)
     newer = talk.initialize("taken over", "script-1")
     talk.produce("the older one before the newer one's first batch", put, older, 4)
     talk.produce("the newer one out of sequence", put, newer, 4)
@@ -518,6 +524,13 @@ def _second_protocol(talk: Conversation, topic_id: UUID, key: UUID | str) -> Non
     talk.initialize("the fence in the end, second protocol", name)
     talk.end("the fenced, second protocol", name, fourth, commits=True, version=5)
     talk.produce("the fenced, second protocol", put, fourth, 1, transactional_id=name, version=13)
+
+
+def widen(batch: memoryview, more: int) -> None:
+    """Let a batch span so many offsets more than it has records."""
+    header = parse_header(batch, 0)
+    struct.pack_into(">i", batch, _LAST_DELTA_AT, header.last_offset_delta + more)
+    struct.pack_into(">I", batch, _CRC_AT, crc32c.value(bytes(batch[ATTRIBUTES_AT:])))
 
 
 def framed(frame: bytes) -> bytes:

@@ -110,7 +110,8 @@ class Person:
         world = self._scene.world
         until = world.now + _FOLLOW_SECONDS
         while world.now < until:
-            before, began = {one.where: one.log.high_watermark for one in self._scene.sources()}, world.now
+            before = {one.where: self._scene.readable_end(one) for one in self._scene.sources()}
+            began = world.now
             with suppress(SparkMirrorError):
                 if is_over():
                     self._judge(before, began)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from tests.simulation.cleaning import clean
 from tests.simulation.cluster import Cluster, Partition
 from tests.simulation.scheduler import Process
 
@@ -227,6 +228,7 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
             one.is_truncated = True
     truth.source_losses += 1
     truth.truncations += 1
+    scene.producers.note_cut(partition)
     return f"{where} of the source is cut to {log.end} by an unclean election"
 
 
@@ -306,7 +308,7 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
             scene.source.create_topic("orders", scene.script.partitions)
             for _ in range(random.choice((0, 3, 60))):
                 for partition in scene.sources():
-                    scene.write_batch(partition)
+                    scene.producers.write_batch(partition)
 
     scene.world.after(seconds, create)
     return f"the source's topic is deleted, and made again after {seconds} s"
@@ -326,7 +328,7 @@ def _compact_source(scene: "Scene", random: Random) -> str:
     if not partitions:
         return ""
     partition = _focus(scene, random, partitions)
-    partition.log.compact()
+    clean(partition.log)
     kept = {record.value for one in partition.log.batches for record in one.records}
     topic_id = scene.source.topics[partition.where.topic].topic_id
     for one in scene.truth.of(partition.where).records.values():
@@ -338,7 +340,7 @@ def _compact_source(scene: "Scene", random: Random) -> str:
 def _compact_ledger(scene: "Scene", random: Random) -> str:
     topic = random.choice([scene.ledger.offsets, scene.ledger.positions, scene.ledger.offset_map, scene.ledger.gaps])
     for partition in scene.target.topics[topic].partitions:
-        partition.log.compact()
+        clean(partition.log)
     return f"{topic} is compacted"
 
 

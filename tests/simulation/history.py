@@ -15,6 +15,7 @@ from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
 from tests.simulation.sharing import SharedMirror
+from tests.simulation.source_producers import SourceProducers
 from tests.simulation.truth import Truth
 from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3
 
@@ -34,13 +35,8 @@ _AT_EVENT_SHARE = 0.5
 _JOBS_SHARE = 0.4
 _GROUPS_SECONDS_MAX = 45.0
 """The jobs look at all checkpoints every 30 s."""
-_FLOODS_SHARE, _LARGE_SHARE = 0.2, 0.12
+_FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE = 0.2, 0.12, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
-RHYTHMS = {
-    "steady": (0.3, 1 << 30, 0.0), "calm": (0.8, 1 << 30, 0.0), "bursts": (0.1, 12, 4.0), "floods": (1.0, 1 << 30, 0.0),
-}  # fmt: skip
-"""How a source is written to: the longest pause in seconds, writes of a burst, the longest rest after it. A flood is
-many batches at once, of which several are then under way to the target."""
 _LARGE_KEY_BYTES = 16_000
 """So large records fill the memory that readers lend to writers."""
 
@@ -51,7 +47,8 @@ class Script:
 
     `rhythm` is how its source is written to; `focus` is the place that most faults strike, where they have a choice.
     More than one of `processes` share the flow as a group. With `jobs` the driver's jobs run, and a group reads.
-    Records have keys of some `key_bytes` more than they need.
+    Records have keys of some `key_bytes` more than they need. With `has_transactions` most are written in transactions,
+    and batches are compressed; `read_committed` is what the mirror reads.
     """
 
     seed: int
@@ -68,6 +65,8 @@ class Script:
     processes: int = 1
     jobs: bool = False
     key_bytes: int = 0
+    has_transactions: bool = False
+    read_committed: bool = False
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -97,6 +96,7 @@ def plan(seed: int) -> Script:
     more = Random(f"more of {seed}")
     has_jobs = more.random() < _JOBS_SHARE
     is_flooded, is_large = more.random() < _FLOODS_SHARE, more.random() < _LARGE_SHARE
+    has_transactions, read_committed = more.random() < _TRANSACTIONS_SHARE, more.random() < 0.6
     events = (*EVENTS, *JOB_EVENTS) if has_jobs else EVENTS
     seconds = random.choice((8.0, 15.0, 25.0))
     names, faults_max = _names(random, FAULTS | JOB_FAULTS if has_jobs else FAULTS)
@@ -111,6 +111,7 @@ def plan(seed: int) -> Script:
         random.choice((1, 1, 2)), random.choice((4, 10, 600, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
         random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
         random.choice((1, 1, 1, 1, 2)), has_jobs, _LARGE_KEY_BYTES * is_large,
+        has_transactions, read_committed,
     )  # fmt: skip
 
 
@@ -143,10 +144,10 @@ class Scene:
         self.mirrors: list[Mirror] = []
         self.is_healed = False
         self.focus = script.focus
-        self._writes_left = 0
         self.remote = self.flow.remote_topic(TOPIC)
         self.checkpoints = mirror_topics(self.flow.name, self.flow.policy, "source").checkpoints
         self.checker = Checker(self)
+        self.producers = SourceProducers(self)
         self.readers = Readers(self) if script.jobs else None
         self.person = Person(self) if script.jobs else None
         self.source.create_topic(TOPIC, script.partitions)
@@ -180,41 +181,6 @@ class Scene:
     def sources(self) -> list[Partition]:
         return self.source.topics[TOPIC].partitions if TOPIC in self.source.topics else []
 
-    def write_source(self) -> None:
-        """A producer of the source: a batch now and then, and bursts."""
-        world = self.world
-        if self.is_healed:
-            return
-        partitions = self.sources()
-        if partitions:
-            partition = world.random.choice(partitions)
-            sizes = (10, 20, 30) if self.script.rhythm == "floods" else (1, 1, 1, 4)
-            for _ in range(world.random.choice(sizes)):
-                self.write_batch(partition)
-        pause, writes, rest = RHYTHMS[self.script.rhythm]
-        self._writes_left -= 1
-        if self._writes_left <= 0:
-            self._writes_left = world.random.randint(1, writes)
-            world.after(rest * world.random.random(), self.write_source)
-        else:
-            world.after(pause * world.random.random() ** 2, self.write_source)
-
-    def write_batch(self, partition: Partition) -> None:
-        if partition.leader is None or self.source.nodes[partition.leader].frozen_until > self.world.now:
-            return
-        count = self.world.random.choice((1, 1, 2, 5))
-        values = [self.truth.next_value(partition.where) for _ in range(count)]
-        base = partition.log.end
-        topic = self.source.topics[TOPIC]
-        more = b"." * self.script.key_bytes
-        keys = [b"key-%d" % self.world.random.randrange(6) + more for _ in values]
-        data = encode_batch(list(zip(keys, values, strict=True)), timestamp=int(self.world.wall * 1000))
-        partition.log.append(bytes(data))
-        for at, value in enumerate(values):
-            self.truth.write(partition.where, value, topic.topic_id, base + at)
-        self.source.replicate(partition)
-        self.source.note("written")
-
     def event(self, name: str) -> tuple[Cluster, str]:
         """Where an event of that name happens, and what it is called there."""
         topics = {"data": self.remote} | {one: getattr(self.ledger, one) for one in ("positions", "offsets", "gaps")}
@@ -229,20 +195,25 @@ class Scene:
         topic_id = self.source.topics[where.topic].topic_id
         if position is None or position.topic_id != topic_id or remote is None or self.truth.of(where).truncations:
             return ""
-        if not log.start <= position.offset < log.high_watermark:
+        end = self.readable_end(partition)
+        if not log.start <= position.offset < end:
             return ""
-        key, value = connect.encode_key(self.flow.connector, where), connect.encode_value(log.high_watermark)
+        key, value = connect.encode_key(self.flow.connector, where), connect.encode_value(end)
         homes = self.target.topics[self.ledger.offsets].partitions
         stored = homes[murmur2_partition(key, len(homes))]
         if any(one.leader is None or one.is_stuck for one in (remote, stored)):
             return ""
-        records = [one for one in log.visible(committed=True) if one.offset >= position.offset]
+        records = [one for one in log.visible(committed=self.script.read_committed) if one.offset >= position.offset]
         for one in records:
             remote.log.append(bytes(encode_batch([(one.key, one.value)])))
         stored.log.append(bytes(encode_batch([(key, value)])))
         self.target.replicate(remote)
         self.target.replicate(stored)
-        return f"{len(records)} records of {where} up to {log.high_watermark}"
+        return f"{len(records)} records of {where} up to {end}"
+
+    def readable_end(self, partition: Partition) -> int:
+        """Where the mirror can read to on the source."""
+        return partition.log.last_stable if self.script.read_committed else partition.log.high_watermark
 
     def keep_remote_topic(self) -> None:
         """Stands for the topic job where no jobs run: the remote topic exists."""
@@ -284,6 +255,7 @@ class Scene:
                     cluster.replicate(partition)
         if TOPIC not in self.source.topics:
             self.source.create_topic(TOPIC, self.script.partitions)
+        self.producers.heal()
         if self.policy != "continue":  # what is held goes on in a run that may
             self.set_policy("continue")
             for mirror in self.mirrors:
@@ -307,6 +279,8 @@ def _flow(script: Script, policy: str) -> FlowConfig:
         "A->B.offset.flush.interval.ms = 1000",
         f"B.exactly.once.source.support = {'enabled' if script.exactly_once else 'disabled'}",
     ]
+    if script.read_committed:
+        lines.append("A.consumer.isolation.level = read_committed")
     if script.jobs:
         lines += [
             "sync.group.offsets.enabled = true",
@@ -327,7 +301,7 @@ def run(script: Script, *, is_told: bool = False) -> Result:
     with simulated(world, scene.net):
         try:
             scene.start_missing()
-            world.after(0.1, scene.write_source)
+            world.after(0.1, scene.producers.write)
             if scene.readers is None:
                 world.after(1.0, scene.keep_remote_topic)
             else:

@@ -108,7 +108,7 @@ class PartitionLog:
     @property
     def last_stable(self) -> int:
         opened = [one.first_open for one in self.producers.values() if one.first_open is not None]
-        return min([self.high_watermark, *opened])
+        return min([self.high_watermark, *(max(one, self.start) for one in opened)])
 
     def at(self, offset: int) -> int:
         """The index of the first batch that has this offset or a later one."""
@@ -277,28 +277,3 @@ class PartitionLog:
         later = [one for one in self.epochs if one[1] > self.start]
         before = [one for one in self.epochs if one[1] <= self.start]
         self.epochs = [*([(before[-1][0], self.start)] if before else []), *later]
-
-    def compact(self) -> None:
-        """Of each key the last value stays, in batches that keep their offsets; open transactions are left alone."""
-        end = self.last_stable
-        newest: dict[bytes | None, int] = {}
-        for one in self.batches:
-            if one.last < end and not one.is_control and not one.is_aborted:
-                newest.update({record.key: record.offset for record in one.records})
-        kept: list[Stored] = []
-        for index, one in enumerate(self.batches):
-            is_last = index == len(self.batches) - 1 or one in _last_of_producers(self)
-            if is_last or one.last >= end or one.is_control or one.is_aborted or _is_needed(one, newest):
-                kept.append(one)
-        self.batches = kept
-        self.is_compacted = True
-
-
-def _is_needed(one: Stored, newest: dict[bytes | None, int]) -> bool:
-    """Larger batches stay whole: what a cleaner makes of them are batches with holes, which are tried elsewhere."""
-    return len(one.records) > 1 or one.records[0].key is None or newest.get(one.records[0].key) == one.base
-
-
-def _last_of_producers(log: PartitionLog) -> list[Stored]:
-    """A cleaner keeps the last batch of each producer, whose sequence counts on."""
-    return [producer.batches[-1] for producer in log.producers.values() if producer.batches]

@@ -1,15 +1,23 @@
 """What is true of a history, whatever the mirror says: every record that the source ever had, and what became of it."""
 
 from dataclasses import dataclass, field
+from enum import Enum
 from uuid import UUID
 
 from sparkmirror.model import TopicPartition
 
 
+class Outcome(Enum):
+    """Of the transaction that a record was written in, if any."""
+
+    PLAIN, OPEN, COMMITTED, ABORTED = range(4)
+
+
 @dataclass(slots=True)
 class Written:
     """One record of the source. `rank` counts over all logs that the partition has had; `is_over_cut` says that it lies
-    in a log that was cut before: once it is deleted, unread, the brokers no longer tell of either."""
+    in a log that was cut before: once it is deleted, unread, the brokers no longer tell of either. `may_be_read` says
+    that a consumer of committed records could read it at some time, before its marker was lost by a cut."""
 
     value: bytes
     rank: int
@@ -18,6 +26,13 @@ class Written:
     is_over_cut: bool = False
     is_truncated: bool = False
     is_compacted: bool = False
+    outcome: Outcome = Outcome.PLAIN
+    may_be_read: bool = True
+
+    def settle(self, outcome: Outcome) -> None:
+        """Its transaction has ended, or is open again."""
+        self.outcome = outcome
+        self.may_be_read |= outcome is Outcome.COMMITTED
 
 
 @dataclass(slots=True)
@@ -47,6 +62,9 @@ class Truth:
         self._count += 1
         return b"%d/%06d" % (where.partition, self._count)
 
-    def write(self, where: TopicPartition, value: bytes, topic_id: UUID, offset: int) -> None:
+    def write(self, where: TopicPartition, value: bytes, topic_id: UUID, offset: int, outcome: Outcome) -> None:
         found = self.of(where).records
-        found[value] = Written(value, len(found), topic_id, offset, is_over_cut=self.of(where).truncations > 0)
+        found[value] = Written(
+            value, len(found), topic_id, offset, is_over_cut=self.of(where).truncations > 0, outcome=outcome,
+            may_be_read=outcome is Outcome.PLAIN,
+        )  # fmt: skip
