@@ -171,7 +171,8 @@ def take_terminal(browser: Browser, lines: list[str]) -> None:
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
     for line in "\n".join(lines).rstrip().splitlines():
         console.print(Text.from_ansi(line), soft_wrap=True)
-    page = browser.new_context(viewport=_TERMINAL, device_scale_factor=2).new_page()
+    size: Any = _TERMINAL
+    page = browser.new_context(viewport=size, device_scale_factor=2).new_page()
     page.set_content(console.export_html(theme=MONOKAI, inline_styles=True))
     page.add_style_tag(content="pre {display: inline-block; padding: 12px 16px; font-size: 13px !important}")
     page.locator("pre").screenshot(path=PLACE / "terminal.png")
