@@ -140,7 +140,7 @@ def _execute_set(args: argparse.Namespace) -> int:
 
     flow = one_flow(args)
     if args.from_file:
-        return _move(args, flow, _choice(args), from_file(args.from_file), is_taken_over=True)
+        return _move(args, flow, _choice(args), from_file(args.from_file, flow.connector), is_taken_over=True)
     if args.topic or args.partition is not None:
         raise ConfigError("`--topic` and `--partition` do not go with `--offset`", "each `--offset` names its own")
     return _move(args, flow, Choice(), to_places(dict(args.offset)))

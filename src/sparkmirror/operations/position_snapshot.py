@@ -13,7 +13,7 @@ from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.standalone_file import read_positions
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Position, Topic, TopicPartition
+from sparkmirror.model import Connector, Position, Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.operations.offset_reset import Move, plan_reset
 from sparkmirror.planning.starts import first_offsets
@@ -207,11 +207,12 @@ def to_places(places: Places) -> Goal:
     return goal
 
 
-def from_file(path: str) -> Goal:
-    """Moves each partition to its offset in the file of a standalone worker of Connect."""
+def from_file(path: str, connector: Connector) -> Goal:
+    """Moves each partition to its offset in the file of a standalone worker of Connect. Raises ConfigError for a file
+    that cannot be read."""
+    found = read_positions(path, connector)
 
     def goal(ground: Ground) -> Places:
-        found = read_positions(path, ground.flow.connector)
         wanted = {where: found[where] for where in ground.chosen if where in found}
         ends = ground.source.await_latest_offsets(wanted)
         if beyond := sorted(where for where, offset in wanted.items() if offset > ends.get(where, offset)):

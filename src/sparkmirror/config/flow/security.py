@@ -49,7 +49,8 @@ def check_stores(properties: Properties, flows: Iterable[FlowName], problems: Pr
             try:
                 client_settings(Cluster(alias, common_values(layer)), "check").ssl_context()
             except ConfigError as problem:
-                _note(problem, alias, layer, problems)
+                if not problem.key.endswith(_CHECKED_BY_TYPE):
+                    _note(problem, alias, layer, problems)
 
 
 def _warn_of_what_is_weak(settings: ClientSettings, layer: Mapping[str, Entry], problems: Problems) -> None:

@@ -46,6 +46,8 @@ def is_connector_file(path: str) -> bool:
 
 def _read(path: str | Path, secrets_directory: str | Path | None) -> Properties | tuple[Part, ...]:
     data, file = read_bytes(path), str(path)
+    if b"\0" in data:
+        raise ConfigError("this is no text, or it is UTF-16", "save it as UTF-8", file=file)
     if not file.endswith(YAML_ENDS) and not is_resource(data.decode("utf-8", "replace")):
         properties = parse_properties(data, file)
         return parts_of_properties(properties) or properties
