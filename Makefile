@@ -10,6 +10,7 @@ READY := $(VENV)/.ready
 SCHEMAS := .cache/kubernetes-validate
 HELM := .cache/helm
 LOWEST := .cache/lowest
+GRAFANA := .cache/grafana
 MKDOCS := .cache/mkdocs
 
 # Settings of the caller's own Python must not leak into the project's.
@@ -63,6 +64,9 @@ manifests: $(READY) ## check deploy/, the chart and its manifests by Kubernetes'
 	PATH="$(CURDIR)/$(HELM):$$PATH" $(BIN)/python deploy/helm/render.py --check --to .cache/manifests
 	PYTHONPATH=$(SCHEMAS) $(BIN)/python $(SCHEMAS)/bin/kubernetes-validate --strict -k 1.37 \
 	  deploy/kubernetes/*.yaml .cache/manifests/*.yaml
+	@test -d $(GRAFANA) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(GRAFANA) \
+	  grafana-foundation-sdk==1769699998!10.1.0
+	PYTHONPATH=$(GRAFANA) $(BIN)/python deploy/grafana/check.py
 	$(BIN)/python -m pytest -q tests/unit/test_deploy.py
 
 compatibility: $(READY) ## mirror between brokers of each two releases; ARGS="3.0.0:4.3.0" for some of them

@@ -71,8 +71,11 @@ class OtlpExporter:
 
     def send(self, snapshots: Sequence[FlowSnapshot]) -> None:
         """Sends all metrics of the flows; tries again for OTEL_EXPORTER_OTLP_TIMEOUT. Raises SparkMirrorError."""
-        with _noting() as reasons:
-            result = self._exporter.export(metrics_data(snapshots, self._resource))
+        try:
+            with _noting() as reasons:
+                result = self._exporter.export(metrics_data(snapshots, self._resource))
+        except OSError as problem:  # what its versions before 1.45 pass on
+            raise SparkMirrorError(f"{self._address} did not take the metrics: {_reason(str(problem))}") from None
         if result.name != "SUCCESS":
             why = reasons[-1] if reasons else "it did not answer in time"
             raise SparkMirrorError(f"{self._address} did not take the metrics: {why}")
@@ -102,7 +105,7 @@ def _noting() -> Iterator[list[str]]:
     class _Noted(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if "due to timeout" not in record.msg:
-                reasons.append(_reason(record))
+                reasons.append(_reason(record.getMessage()))
 
     logger, handler = logging.getLogger(_PACKAGE), _Noted()
     logger.addHandler(handler)
@@ -114,9 +117,8 @@ def _noting() -> Iterator[list[str]]:
         logger.propagate = before
 
 
-def _reason(record: logging.LogRecord) -> str:
+def _reason(text: str) -> str:
     """The system's reason, as in `Connection refused`, or the HTTP status and its reason."""
-    text = record.getMessage()
     if found := _SYSTEM_REASON.search(text):
         return found[1].strip()
     if found := re.search(r"code: (\d+), reason: (.*)", text):
