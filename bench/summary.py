@@ -4,6 +4,8 @@ A test compares: what README.md shows was measured, and stands in full on that p
 """
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,6 +14,7 @@ from bench.machine import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
+PACKAGE = ROOT / "docs" / "site" / "package.md"
 PLOT = ROOT / "docs" / "pictures" / "benchmark.svg"
 COPIES_RUN, CAUGHT_UP_RUN = "2026-11-21 04:15 UTC", "2026-11-23 00:04 UTC"
 _BEGIN, _END = "<!-- benchmark -->", "<!-- end of benchmark -->"
@@ -132,11 +135,13 @@ def _number(text: str) -> float:
 
 
 def main() -> None:
-    """Writes both, and the plot."""
+    """Writes both, the plot, and the README's copy for registries of packages."""
     page = PAGE.read_text()
     for document in (README, PAGE):
         document.write_text(with_summary(document.read_text(), page))
     PLOT.write_text(draw(copies(page)))
+    written = subprocess.run([sys.executable, PACKAGE.with_suffix(".py")], check=True, capture_output=True, text=True)
+    PACKAGE.write_text(written.stdout)
 
 
 if __name__ == "__main__":

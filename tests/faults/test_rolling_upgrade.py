@@ -33,8 +33,7 @@ def former_version() -> str:
 def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command of the former version."""
     directory, version = tmp_path_factory.mktemp("former"), former_version()
-    wanted = ("src", "pyproject.toml", "README.md", "LICENSE")
-    archive = subprocess.run(["git", "archive", version, *wanted], cwd=ROOT, capture_output=True)
+    archive = subprocess.run(["git", "archive", version], cwd=ROOT, capture_output=True)
     assert archive.returncode == 0, f"history lacks {version}, fetch it first: git fetch --unshallow --tags"
     tree = directory / "tree"
     tree.mkdir()

@@ -1,8 +1,11 @@
 """The wheel has all that the package needs, and what it installs works where there is no repository."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
+import venv
 import zipfile
 from pathlib import Path
 
@@ -17,13 +20,26 @@ SOURCES = ROOT / "src"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as pip builds it, from a copy, so that nothing is left in the repository."""
+    """Built as pip builds it, of the source distribution of a copy: nothing is left in the repository."""
     directory = tmp_path_factory.mktemp("wheel")
     tree = directory / "tree"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, tree], check=True)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*build, "--wheel-dir", directory, tree], check=True)
+    subprocess.run([*build, "--wheel-dir", directory, source_distribution(tree, directory)], check=True)
     (found,) = directory.glob("*.whl")
+    return found
+
+
+def source_distribution(tree: Path, directory: Path) -> Path:
+    """Built by the back end that pyproject.toml asks for, in an environment of its own."""
+    (asked,) = tomllib.loads((tree / "pyproject.toml").read_text())["build-system"]["requires"]
+    venv.create(directory / "back-end", with_pip=True)
+    python = str(directory / "back-end/bin/python")
+    pip = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, asked], check=True)
+    make = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([python, "-c", make, directory], cwd=tree, check=True, capture_output=True)
+    (found,) = directory.glob("*.tar.gz")
     return found
 
 
@@ -35,6 +51,9 @@ def test_the_wheel_holds_every_file_of_the_package_and_its_version(wheel: Path) 
     ).stdout.split()
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        metadata = archive.read(f"sparkmirror-{__version__}.dist-info/METADATA").decode()
+    assert "Description-Content-Type: text/markdown" in metadata and "Kafka cluster-to-cluster" in metadata
+    assert not re.search(r"\]\((?!https?:)", metadata), "a link that leads nowhere outside of the repository"
     assert {str(Path(name).relative_to("src")) for name in tracked} <= names
     assert "sparkmirror/py.typed" in names
     assert not [name for name in names if name.startswith(("tests", "bench"))]

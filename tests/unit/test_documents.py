@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +79,14 @@ def test_a_command_that_a_page_shows_is_understood(
         )
     monkeypatch.chdir(tmp_path)
     assert parse(build_parser(), words).command is not None
+
+
+def test_the_page_of_the_package_is_the_readme_without_what_leads_into_the_repository() -> None:
+    page = ROOT / "docs/site/package.md"
+    writer = page.with_suffix(".py")
+    fresh = subprocess.run([sys.executable, writer], check=True, capture_output=True, text=True).stdout
+    assert page.read_text() == fresh, "write it again: python docs/site/package.py > docs/site/package.md"
+    assert list(links(page)) == []
 
 
 def test_the_figures_of_the_readme_were_measured() -> None:
