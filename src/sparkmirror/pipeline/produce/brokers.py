@@ -21,7 +21,9 @@ ConnectionKey = tuple[int, int]
 
 
 class Brokers:
-    """Connections by (broker, number). A partition always hashes to the same number, so its order is one socket's.
+    """Connections by (broker, number). Near a broker, the first one carries all partitions until it was full for a
+    while: several small requests cost more than one. Then, and far away from the beginning, a partition always hashes
+    to the same number, so its order is one socket's; `pipeline.produce.dispatch` has it move between two batches.
 
     In transactions the ledger's partitions have a connection of their own: positions end a transaction, and must not
     wait behind data for which the broker pauses.
@@ -46,6 +48,7 @@ class Brokers:
         self._connections: dict[ConnectionKey, ProduceConnection] = {}
         self.problem = ""
         self.is_far = False
+        self._is_spread = False
         self.changes = 0
         self.dialect: Dialect | None = PLAIN
 
@@ -60,12 +63,23 @@ class Brokers:
         leader = self._leaders.of(partition)
         if leader is None or self.dialect is None:
             return None
-        is_apart = is_ledger and self.dialect.transactional_id is not None
-        key = (leader, self._per_broker if is_apart else crc32(str(partition).encode()) % self._per_broker)
-        connection = self._connections.get(key)
+        number = 0
+        if is_ledger and self.dialect.transactional_id is not None:
+            number = self._per_broker
+        elif self._is_spread or self.is_far:
+            number = crc32(str(partition).encode()) % self._per_broker
+        connection = self._connections.get((leader, number))
         if connection is None:
-            self._dial(key)
+            self._dial((leader, number))
+            if number < self._per_broker:  # until it is there
+                return self._connections.get((leader, 0))
         return connection
+
+    def spread(self) -> None:
+        """Use all connections from now on."""
+        if not self._is_spread:
+            self._is_spread = True
+            self.changes += 1
 
     def topic_id(self, topic: str) -> UUID | None:
         """The topic's id by the last look-up."""

@@ -12,6 +12,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -92,6 +93,7 @@ class ProduceConnection:
         self.not_before = 0.0
         self.pace = RequestPace(in_one=for_ledger)
         self.is_watched_for_room = False
+        self._full_since = inf
         self._request_seconds_max = request_seconds_max
         self._out: deque[memoryview] = deque()
         self._in = bytearray(1 << 16)
@@ -100,8 +102,19 @@ class ProduceConnection:
 
     @property
     def has_room(self) -> bool:
-        most = _FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX
-        return len(self.unanswered) < min(most, self.pace.requests_max)
+        return len(self.unanswered) < min(self._requests_max, self.pace.requests_max)
+
+    def is_full_for(self, now: float) -> float:
+        """For how many seconds as many requests have been under way as ever may be, whenever this was asked."""
+        if len(self.unanswered) < self._requests_max:
+            self._full_since = inf
+            return 0.0
+        self._full_since = min(self._full_since, now)
+        return now - self._full_since
+
+    @property
+    def _requests_max(self) -> int:
+        return _FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX
 
     def takes_more(self, now: float) -> bool:
         """Whether a request may go out now."""

@@ -16,6 +16,8 @@ from sparkmirror.pipeline.produce.next_batch import NextBatches
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 
+_FULL_SECONDS: Final = 0.25
+"""A connection that is full for longer is the limit, and no broker's short pause."""
 _HASTE_SECONDS: Final = 0.5
 """A pause that is longer costs more than a new connection."""
 
@@ -40,6 +42,7 @@ class Dispatch:
         self._request_ms = request_ms
         self._ready: dict[ProduceConnection, dict[PartitionBuffer, None]] = {}
         self.leaderless: dict[PartitionBuffer, None] = {}
+        self._moving: set[PartitionBuffer] = set()
 
     def open(self, connection: ProduceConnection) -> None:
         self._selector.register(connection.link.socket, selectors.EVENT_READ, connection)
@@ -50,20 +53,28 @@ class Dispatch:
         if not buffer.sendable:
             return
         connection = self.connection_of(buffer)
-        if connection is None:
-            self.leaderless[buffer] = None
-        else:
+        if connection is not None:
             self._ready[connection][buffer] = None
+        elif buffer not in self._moving:
+            self.leaderless[buffer] = None
 
     def connection_of(self, buffer: PartitionBuffer) -> ProduceConnection | None:
-        """Called for every batch, so the buffer keeps the result until a leader or a connection changes."""
+        """Called for every batch, so the buffer keeps the result until a leader or a connection changes.
+
+        None also while a partition that is to move has answers to come over its connection, with the last of which it
+        is offered again: over another one a later batch could arrive before an earlier one.
+        """
         route = buffer.route
-        if route is None or route[0] != self._brokers.changes:
-            found = self._brokers.route(buffer.target, is_ledger=buffer.is_ledger)
-            buffer.lead_to(self._brokers.changes, found)
-            return found
-        connection: ProduceConnection = route[1]
-        return connection
+        if route is not None and route[0] == self._brokers.changes:
+            connection: ProduceConnection = route[1]
+            return connection
+        found = self._brokers.route(buffer.target, is_ledger=buffer.is_ledger)
+        if route is not None and found is not route[1] and route[1] in self._ready and not buffer.quiet:
+            self._moving.add(buffer)
+            return None
+        self._moving.discard(buffer)
+        buffer.lead_to(self._brokers.changes, found)
+        return found
 
     def house_homeless(self) -> None:
         if self.leaderless:
@@ -91,6 +102,8 @@ class Dispatch:
                 if items:
                     connection.send(items, self._request_ms)
             self.watch(connection)
+            if connection.is_full_for(now) > _FULL_SECONDS:
+                self._brokers.spread()
         except OSError:
             self.lose(connection)
 
@@ -108,6 +121,9 @@ class Dispatch:
         for buffer in list(ready):
             if size >= connection.pace.bytes_max:
                 break
+            if buffer.route is None or buffer.route[1] is not connection:  # it was offered elsewhere since
+                del ready[buffer]
+                continue
             batch = self._next_batches.take(buffer)
             if batch is None or not buffer.sendable:
                 del ready[buffer]
