@@ -18,6 +18,7 @@ from tests.simulation.mutations import mutate
 if "--mutation" in sys.argv:
     mutate(sys.argv[sys.argv.index("--mutation") + 1])
 
+from tests.simulation.faults import FAULTS, JOB_FAULTS
 from tests.simulation.history import Result, Script, plan, read_scripts, run, write_scripts
 from tests.simulation.shrink import shrink
 
@@ -66,10 +67,12 @@ def _scripts(options: argparse.Namespace) -> Iterator[Script]:
 def _search(options: argparse.Namespace) -> int:
     clock = time.process_time if options.cpu else time.monotonic
     began, histories, events, found = clock(), 0, 0, 0
+    pairs: set[tuple[str, str]] = set()
     for script in _scripts(options):
         result = run(script)
         histories += 1
         events += result.events
+        pairs |= result.pairs
         if result.problems:
             found += 1
             _tell(result, shrinks=options.shrink)
@@ -80,6 +83,8 @@ def _search(options: argparse.Namespace) -> int:
         f"{histories} histories, {events} events in {seconds:.0f} s ({histories / seconds * 60:.0f} a minute), "
         f"{found} failed"
     )
+    every = len(FAULTS | JOB_FAULTS) ** 2
+    print(f"{len(pairs)} of {every} ordered pairs of faults came within two seconds of each other")
     return int(found > 0)
 
 

@@ -73,6 +73,7 @@ def _strike(scene: "Scene", kind: str, draw: int) -> None:
     if not scene.is_healed:
         if kind in FAULTS and scene.readers is not None:
             scene.readers.struck.append(scene.world.now)
+        scene.struck.append((scene.world.now, kind))
         told = (FAULTS | JOB_FAULTS)[kind][1](scene, Random(draw))
         scene.world.tell(f"{kind}: {told}" if told else f"{kind}: nothing to do")
         scene.checker.look()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from random import Random
 
 import msgspec
@@ -30,7 +31,7 @@ from sparkmirror.policy.partitioner import murmur2_partition
 
 TOPIC = "orders"
 _HEAL_SECONDS_MAX = 240.0
-_LOOK_SECONDS = 1.5
+_LOOK_SECONDS, _PAIR_SECONDS = 1.5, 2.0
 _AT_EVENT_SHARE = 0.5
 _JOBS_SHARE = 0.4
 _GROUPS_SECONDS_MAX = 45.0
@@ -80,7 +81,7 @@ def write_scripts(scripts: Sequence[Script]) -> str:
 
 @dataclass(slots=True)
 class Result:
-    """`problems` is empty where all that is promised held."""
+    """`problems` is empty where all that is promised held. `pairs` are faults that came within two seconds, in order."""
 
     script: Script
     problems: list[str] = field(default_factory=list)
@@ -88,6 +89,7 @@ class Result:
     events: int = 0
     simulated_seconds: float = 0.0
     records: int = 0
+    pairs: set[tuple[str, str]] = field(default_factory=set)
 
 
 def plan(seed: int) -> Script:
@@ -143,6 +145,8 @@ class Scene:
         self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
         self.mirrors: list[Mirror] = []
         self.is_healed = False
+        self.struck: list[tuple[float, str]] = []
+        """Faults, in the order in which they came."""
         self.focus = script.focus
         self.remote = self.flow.remote_topic(TOPIC)
         self.checkpoints = mirror_topics(self.flow.name, self.flow.policy, "source").checkpoints
@@ -330,6 +334,9 @@ def run(script: Script, *, is_told: bool = False) -> Result:
         scene.checker.problems + world.wrongs + [f"an error that is no error of its own: {bug!r}" for bug in world.bugs]
     )
     result.story = world.log
+    result.pairs = {
+        (before, after) for (at, before), (then, after) in combinations(scene.struck, 2) if then - at <= _PAIR_SECONDS
+    }
     result.events = world.events
     result.simulated_seconds = world.now - begin
     result.records = sum(len(one.records) for one in scene.truth.partitions.values())
