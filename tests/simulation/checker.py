@@ -131,10 +131,12 @@ class Checker:
     def _is_hidden(self, one: Written, where: TopicPartition) -> bool:
         """Whether a mirror of committed records must not have it, or never can: no transaction ends in a log that is
         gone."""
-        if not self._scene.script.read_committed or one.outcome in (Outcome.PLAIN, Outcome.COMMITTED):
+        if not self._scene.script.read_committed:
             return False
+        if one.may_be_passed:
+            return True
         topic = self._scene.source.topics.get(where.topic)
-        return one.outcome is Outcome.ABORTED or topic is None or topic.topic_id != one.topic_id
+        return one.outcome is Outcome.OPEN and (topic is None or topic.topic_id != one.topic_id)
 
     def _is_vague(self, one: Written, truth: PartitionTruth, where: TopicPartition) -> bool:
         """What was written over a cut end and is gone before it was read: nobody can know that it has been."""

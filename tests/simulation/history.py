@@ -81,7 +81,7 @@ def write_scripts(scripts: Sequence[Script]) -> str:
 
 @dataclass(slots=True)
 class Result:
-    """`problems` is empty where all that is promised held. `pairs` are faults that came within two seconds, in order."""
+    """`problems` is empty where all that is promised held. `pairs` are faults within two seconds, in order."""
 
     script: Script
     problems: list[str] = field(default_factory=list)

@@ -17,7 +17,8 @@ class Outcome(Enum):
 class Written:
     """One record of the source. `rank` counts over all logs that the partition has had; `is_over_cut` says that it lies
     in a log that was cut before: once it is deleted, unread, the brokers no longer tell of either. `may_be_read` says
-    that a consumer of committed records could read it at some time, before its marker was lost by a cut."""
+    that a consumer of committed records could read it at some time, `may_be_passed` that it could pass it as aborted,
+    before its marker was lost by a cut."""
 
     value: bytes
     rank: int
@@ -28,11 +29,13 @@ class Written:
     is_compacted: bool = False
     outcome: Outcome = Outcome.PLAIN
     may_be_read: bool = True
+    may_be_passed: bool = False
 
     def settle(self, outcome: Outcome) -> None:
         """Its transaction has ended, or is open again."""
         self.outcome = outcome
         self.may_be_read |= outcome is Outcome.COMMITTED
+        self.may_be_passed |= outcome is Outcome.ABORTED
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ CHUNKS_MAX: Final = 16
 """The most chunks of one partition; more are joined."""
 _VERSION: Final = 1
 _INT64_MAX: Final = (1 << 63) - 1
+_RENEWED: Final = b"\1"
 _SHIFT_MAX: Final = 70
 """Ten bytes hold 64 bits; longer numbers would take long to put together."""
 
@@ -58,7 +59,7 @@ def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | Non
 
 def encode_chunk(chunk: Chunk) -> bytes:
     """A version byte and variable-length integers, each as the difference to what was to be expected: some 4 bytes a
-    segment. The 16 bytes of the target's topic id follow where it is known."""
+    segment. The 16 bytes of the target's topic id follow where it is known, and a byte 1 if it has had another log."""
     out = bytearray([_VERSION])
     _put(out, len(chunk.segments))
     first = delta = 0
@@ -69,7 +70,9 @@ def encode_chunk(chunk: Chunk) -> bytes:
         first, delta = segment.first, segment.delta
     _put(out, _fold_sign(chunk.end_source - first))
     _put(out, _fold_sign(chunk.end_target - first - delta))
-    return bytes(out) + (b"" if chunk.topic_id == NO_TOPIC_ID else chunk.topic_id.bytes)
+    if chunk.topic_id != NO_TOPIC_ID:
+        out += chunk.topic_id.bytes + _RENEWED * chunk.is_renewed
+    return bytes(out)
 
 
 def decode_chunk(value: bytes) -> Chunk:
@@ -88,7 +91,8 @@ def decode_chunk(value: bytes) -> Chunk:
             segments.append(Segment(first, first + delta + _unfold_sign(next(numbers)), delta, bool(head & 1)))
         end_source = first + _unfold_sign(next(numbers))
         end_target = first + delta + _unfold_sign(next(numbers))
-        chunk = Chunk(tuple(segments), end_source, end_target, _topic_id(bytes(data)))
+        rest = bytes(data)
+        chunk = Chunk(tuple(segments), end_source, end_target, _topic_id(rest), rest[16:] == _RENEWED)
     except (ValueError, StopIteration):
         raise ProtocolError(f"A piece of an offset map cannot be read: {value[:40]!r}.") from None
     if not _is_sound(chunk):

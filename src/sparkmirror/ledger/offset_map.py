@@ -46,18 +46,23 @@ class Translation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a map as it is stored: segments, how far they reach on either side, and the target's topic."""
+    """A piece of a map as it is stored: segments, how far they reach on either side, and the target's topic.
+
+    `is_renewed` says that the partition was mirrored to another log before, which the target does not have any more.
+    """
 
     segments: tuple[Segment, ...]
     end_source: int
     end_target: int
     topic_id: UUID = NO_TOPIC_ID
+    is_renewed: bool = False
 
 
 class OffsetMap:
     """One partition's map from the offset `begin` on, `begin` being where its first writer started.
 
-    `topic_id` is the id of the target's topic whose offsets these are; NO_TOPIC_ID if unknown.
+    `topic_id` is the id of the target's topic whose offsets these are; NO_TOPIC_ID if unknown. `is_renewed` is as in
+    `Chunk`.
     """
 
     def __init__(self, begin: int, topic_id: UUID = NO_TOPIC_ID) -> None:
@@ -65,6 +70,7 @@ class OffsetMap:
         self.end_source = begin
         self.end_target = -1
         self.topic_id = topic_id
+        self.is_renewed = False
 
     # Building.
 
@@ -97,9 +103,11 @@ class OffsetMap:
         One of another topic is the beginning of another log: what is known of the former one is forgotten.
         """
         head = chunk.segments[0]
+        self.is_renewed |= chunk.is_renewed
         if chunk.topic_id != NO_TOPIC_ID:
             if self.topic_id not in (NO_TOPIC_ID, chunk.topic_id):
                 self._forget(head.first)
+                self.is_renewed = True
             self.topic_id = chunk.topic_id
         reached = self.end_source
         self._cut_back(head.first, head.target)
@@ -110,7 +118,7 @@ class OffsetMap:
         self._reach(chunk.end_source, chunk.end_target)
 
     def as_chunk(self) -> Chunk:
-        return Chunk(tuple(self.segments), self.end_source, self.end_target, self.topic_id)
+        return Chunk(tuple(self.segments), self.end_source, self.end_target, self.topic_id, self.is_renewed)
 
     def _forget(self, begin: int) -> None:
         self.segments.clear()
@@ -164,14 +172,19 @@ class OffsetMap:
         return self.segments[0].first if self.segments else self.end_source
 
     def translate(self, source_offset: int) -> Translation | None:
-        """To the target; None below `begin`, unless the target's log begins with this map."""
+        """To the target; None below `begin`, unless the target's log begins with this map.
+
+        Where it follows another log the answer is its beginning: what other sources say of lower offsets, as offset
+        syncs do, is of the former one.
+        """
         if not self.segments:
             return None
         if source_offset >= self.end_source:
             return Translation(self.end_target, source_offset == self.end_source and self.segments[-1].exact)
         at = bisect_right(self.segments, source_offset, key=_FIRST) - 1
         if at < 0:
-            return Translation(0, True) if self.segments[0].target == 0 else None
+            begins_log = self.segments[0].target == 0
+            return Translation(0, begins_log) if begins_log or self.is_renewed else None
         segment = self.segments[at]
         reached = max(segment.target, source_offset + segment.delta)
         cap = self.segments[at + 1].target if at + 1 < len(self.segments) else self.end_target

@@ -40,10 +40,17 @@ def folded(*records: MapRecord) -> OffsetMap:
     return found
 
 
-@given(st.lists(segments, min_size=1, max_size=20), st.integers(0, 2**62 - 1), int64, st.uuids() | st.just(NO_TOPIC_ID))
-def test_every_chunk_survives_its_encoding(found: list[Segment], more: int, end_target: int, topic_id: UUID) -> None:
+@given(
+    st.lists(segments, min_size=1, max_size=20), st.integers(0, 2**62 - 1), int64, st.uuids() | st.just(NO_TOPIC_ID),
+    st.booleans(),
+)  # fmt: skip
+def test_every_chunk_survives_its_encoding(
+    found: list[Segment], more: int, end_target: int, topic_id: UUID, is_renewed: bool
+) -> None:
     ordered = sorted(found, key=lambda segment: segment.first)
-    chunk = Chunk(tuple(ordered), ordered[-1].first + more, end_target, topic_id)
+    chunk = Chunk(
+        tuple(ordered), ordered[-1].first + more, end_target, topic_id, is_renewed and topic_id != NO_TOPIC_ID
+    )
     assert decode_chunk(encode_chunk(chunk)) == chunk
 
 
@@ -98,7 +105,7 @@ def test_a_chunk_of_another_topic_begins_another_log() -> None:
     assert folded(*known).translate(40) == Translation(40, True), "where a chunk does not say it is of the same log"
     again = folded(*known, record(100, 10, 500, ChunkName(2, 1, 0), two))
     assert (again.topic_id, again.begin) == (two, 100)
-    assert (again.translate(40), again.translate(105)) == (None, Translation(505, True))
+    assert (again.translate(40), again.translate(105)) == (Translation(0, False), Translation(505, True))
     assert folded(*known, record(100, 10, 0, ChunkName(2, 1, 0), two)).translate(40) == Translation(0, True)
     assert folded(*known, record(100, 10, 100, ChunkName(1, 1, 2), one)).translate(40) == Translation(40, True)
 
@@ -154,3 +161,20 @@ def test_many_chunks_are_joined_and_translate_as_before_even_after_a_crash_in_be
         assert now is not None
         assert {offset: now.translate(offset) for offset in range(count * 11)} == expected
     assert view.plan_compaction({}) == []
+
+
+def test_a_log_that_follows_another_is_known_as_such_when_its_chunks_are_joined() -> None:
+    """What offset syncs say of lower offsets is of the former log: nothing below the map may be asked of them."""
+    one, two = UUID(int=1), UUID(int=2)
+    known = [record(0, 50, 0, ChunkName(1, 1, 0), one)]
+    known += [record(100 + 10 * at, 5, 500 + 9 * at, ChunkName(2, 1, at), two) for at in range(CHUNKS_MAX + 1)]
+    view = MapView("A")
+    for item in known:
+        view.take(item.key, item.value)
+    joined = view.plan_compaction({})
+    assert joined
+    for item in joined:
+        view.take(item.key, item.value)
+    found = view.map_of(ORDERS)
+    assert found is not None
+    assert (found.translate(40), found.translate(100)) == (Translation(0, False), Translation(500, True))
