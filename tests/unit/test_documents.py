@@ -96,3 +96,4 @@ def test_the_figures_of_the_readme_were_measured() -> None:
     for document in (summary.README, summary.PAGE):
         assert summary.with_summary(document.read_text(), page) == document.read_text(), hint
     assert summary.draw(summary.copies(page)) == summary.PLOT.read_text(), hint
+    assert summary.draw_caught_up(summary.caught_up(page)) == summary.CAUGHT_UP_PLOT.read_text(), hint
