@@ -35,7 +35,7 @@ def flow(source: Admin, source_cluster: KafkaCluster, target_cluster: KafkaClust
     """Of two tasks, and a topic of which each has two partitions."""
     alias, topic = f"A{uuid4().hex[:12]}", f"left-{uuid4().hex[:12]}"
     source.create_topics([NewTopic(topic, PARTITIONS, 1)])
-    return flow_between(source_cluster, target_cluster, alias, f"topics = {topic}", "tasks.max = 2")
+    return flow_between(source_cluster, target_cluster, alias, f"topics = {topic}", "tasks.max = 2", "tasks.min = 2")
 
 
 @pytest.fixture

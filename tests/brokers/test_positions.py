@@ -214,7 +214,7 @@ def test_a_task_that_slept_cannot_write_its_position_afterwards(
     clusters: Clusters, unique: Callable[[str], str]
 ) -> None:
     """Of another task than the one under whose id positions are set, and at least once: no coordinator is asked."""
-    with mirrored(clusters, unique("east"), "tasks.max = 2") as (story, here):
+    with mirrored(clusters, unique("east"), "tasks.max = 2", "tasks.min = 2") as (story, here):
         flow = story.flow
         name = transactional_id(flow.connector, 1)
         slept = init_producer_ids(story.target, [name])[name]

@@ -23,7 +23,7 @@ def test_tasks_change_hands_where_the_target_allows_short_transactions_only(uniq
     short = {"transaction.max.timeout.ms": "20000"}
     with KafkaCluster(name="impatient", config=short) as cluster, ExitStack() as stack:
         client, alias = {"bootstrap.servers": cluster.bootstrap_servers}, unique("A")
-        lines = ["tasks.max = 2", "backup.producer.transaction.timeout.ms = 10000"]
+        lines = ["tasks.max = 2", "tasks.min = 2", "backup.producer.transaction.timeout.ms = 10000"]
         text = flow_file(client, client, alias=alias, topics="none", lines=lines)
         (flow,) = parse_config(parse_properties(text.encode(), "mm2")).flows
         with open_admin(flow.target, "test") as admin:

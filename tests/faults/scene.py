@@ -69,7 +69,7 @@ class FlowStory(Story):
 
     def text(self, *lines: str) -> str:
         source, target = ({"bootstrap.servers": servers} for servers in (self.far_source, self.far_target))
-        every = ("tasks.max = 2", *self.lines, *lines)
+        every = ("tasks.max = 2", "tasks.min = 2", *self.lines, *lines)
         return flow_file(source, target, alias=self.alias, topics=self.topic, lines=every, replicas=self.replicas)
 
 

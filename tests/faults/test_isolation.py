@@ -50,7 +50,12 @@ class Wards:
         self.alias = alias
 
     def text(self) -> str:
-        lines = ["sync.topic.configs.enabled = false", "sync.topic.acls.enabled = false", "tasks.max = 2"]
+        lines = [
+            "sync.topic.configs.enabled = false",
+            "sync.topic.acls.enabled = false",
+            "tasks.max = 2",
+            "tasks.min = 2",
+        ]
         return flow_file(self.source, self.target, alias=self.alias, topics="|".join(self.names), lines=lines)
 
     def prepare(self) -> None:

@@ -97,7 +97,7 @@ def test_executors_and_workers_that_are_lost_and_added_in_mid_copy_lose_nothing(
     with Standalone(tmp_path, environment=bare if exactly_once else os.environ) as spark:
         for _ in range(3):
             spark.add_worker()
-        lines = ["tasks.max = 4", support]
+        lines = ["tasks.max = 4", "tasks.min = 4", support]
         with wide.run(f"--master={spark.url}", *arguments, verb=verb, lines=lines, environment=DRIVER) as run:
             run.wait_until(lambda: slots_of(run) == 3, "executors come", SECONDS_MAX)
             writer = wide.writer(per_second=200)

@@ -29,7 +29,7 @@ def test_two_busy_partitions_part_and_idle_ones_are_evened_out_while_all_go_on(
     make_topics(source, dict.fromkeys(topics, 1))
     for topic in topics:
         write(source, topic, numbered(0, 500))
-    lines = ["tasks.max = 2", "refresh.topics.interval.seconds = 1", "balance.interval.seconds = 1"]
+    lines = ["tasks.max = 2", "tasks.min = 2", "refresh.topics.interval.seconds = 1", "balance.interval.seconds = 1"]
     mirror = start_mirror(flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=lines))
     before: dict[str, int] = {}
 

@@ -21,7 +21,7 @@ def test_a_running_mirror_finds_what_is_new_and_a_restart_repeats_and_loses_noth
     write(source, many, numbered(0, 251, partitions=251))
     write(source, orders, numbered(0, 300, partitions=3))
     write(source, grown, numbered(0, 10))
-    text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=["tasks.max = 2"])
+    text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=["tasks.max = 2", "tasks.min = 2"])
 
     def arrived(counts: dict[str, int]) -> bool:
         return all(count_records(target, f"{alias}.{topic}") >= count for topic, count in counts.items())

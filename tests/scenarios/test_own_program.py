@@ -26,7 +26,7 @@ def test_the_documented_program_copies_a_topic(
     make_topics(target, {f"{alias}.{topic}": 2})
     write(source, topic, numbered(0, 5000, partitions=2), compression_type="lz4")
     config = tmp_path / "mirror.properties"
-    config.write_text(flow_file(source, target, alias=alias, topics=topic, lines=["tasks.max = 2"]))
+    config.write_text(flow_file(source, target, alias=alias, topics=topic, lines=["tasks.max = 2", "tasks.min = 2"]))
     program = re.search(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
     assert program is not None
     script = tmp_path / "program.py"

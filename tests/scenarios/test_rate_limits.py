@@ -25,7 +25,7 @@ def test_a_limit_is_kept_to_until_an_order_lifts_it(
     make_topics(source, {orders: 2, audit: 1})
     write(source, orders, numbered(0, RECORDS, partitions=2, size_bytes=RECORD_BYTES), batch_size=20_000)
     write(source, audit, numbered(0, RECORDS, size_bytes=RECORD_BYTES), batch_size=20_000)
-    lines = ["tasks.max = 2", f"rate.limit.topics = {story}\\\\.orders:{LIMIT}"]
+    lines = ["tasks.max = 2", "tasks.min = 2", f"rate.limit.topics = {story}\\\\.orders:{LIMIT}"]
     text = flow_file(source, target, alias=alias, topics=rf"{story}\\..*", lines=lines)
     file = tmp_path / "throttled.properties"
     file.write_text(text)

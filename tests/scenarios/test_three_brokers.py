@@ -27,7 +27,9 @@ def test_killed_brokers_on_both_sides_cost_no_record_and_no_order(
     with KafkaCluster(brokers=3, name="source") as source_cluster, KafkaCluster(brokers=3, name="target") as there:
         source, target = ({"bootstrap.servers": cluster.bootstrap_servers} for cluster in (source_cluster, there))
         make_topics(source, {topic: PARTITIONS})
-        text = flow_file(source, target, alias=alias, topics=topic, lines=["tasks.max = 2"], replicas=3)
+        text = flow_file(
+            source, target, alias=alias, topics=topic, lines=["tasks.max = 2", "tasks.min = 2"], replicas=3
+        )
         mirror = start_mirror(text)
 
         def goes_on(what: str) -> None:

@@ -47,6 +47,7 @@ def test_each_step_does_what_the_file_says_and_every_source_offset_is_accounted_
         f"{alias}->backup.transforms.drop.type = org.apache.kafka.connect.transforms.DropHeaders",
         f"{alias}->backup.transforms.drop.headers = secret",
         "tasks.max = 2",
+        "tasks.min = 2",
     ]
     text = flow_file(source, target, alias=alias, topics=story, lines=lines)
     mirror_once(text)

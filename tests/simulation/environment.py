@@ -10,6 +10,7 @@ import selectors
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -25,11 +26,13 @@ import sparkmirror.kafka.wire.link
 import sparkmirror.pipeline.fetch.reader
 import sparkmirror.pipeline.fetch.responses
 import sparkmirror.pipeline.produce.sender
+import sparkmirror.pipeline.produce.task_metrics
 import sparkmirror.pipeline.produce.writer
 import sparkmirror.pipeline.relay.board
 import sparkmirror.pipeline.relay.ring
 import sparkmirror.planning.hand_over
 import sparkmirror.planning.planner
+import sparkmirror.planning.sizing
 import sparkmirror.runtime.jobs
 import sparkmirror.sharing.group
 import sparkmirror.sync.offset_job
@@ -44,6 +47,7 @@ from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.planning.balance import Load
 from sparkmirror.planning.plan import Move
+from sparkmirror.planning.task_count import Bounds
 
 _FAKE: int = 10_000_000
 """Numbers of simulated file descriptors."""
@@ -52,6 +56,8 @@ _RING_BYTES = (4096, 16384, 1 << 20)
 _BOARD_ENTRIES = (1, 2, 5, 1024)
 """A small board is full often: what finds no room goes as a row."""
 _MOVES_SHARE = 0.3
+_MORE_TASKS_SHARE = 0.3
+_CORES = 4
 """Of the looks at loads, how many find a partition to move."""
 
 
@@ -237,6 +243,27 @@ class SimOs:
         return number
 
 
+class SimTaskCount:
+    """Stands for the decision by load: an epoch begins with some number of tasks, and now and then ends for more."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._random = Random(f"tasks of {world.seed}")  # kept histories have drawn their numbers without it
+        self.tasks = 0
+        self.is_first = False
+        self.reason = "simulated"
+
+    def begin(self, bounds: Bounds, backlog: float) -> int:
+        self.tasks = self._random.randint(bounds.least, bounds.most)
+        return self.tasks
+
+    def look(self, loads: object, bounds: Bounds) -> bool:
+        if self.tasks >= bounds.most or self._random.random() > _MORE_TASKS_SHARE:
+            return False
+        self._world.tell("the epoch is to end for more tasks")
+        return True
+
+
 class SimBalance:
     """Stands for the decision by load: now and then some partition is to change its task."""
 
@@ -299,6 +326,9 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         (sparkmirror.sync.offset_job, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.planner, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.hand_over, "Balance", lambda: SimBalance(world)),
+        (sparkmirror.planning.sizing, "TaskCount", lambda: SimTaskCount(world)),
+        (sparkmirror.planning.sizing, "usable_cores", lambda: _CORES),
+        (sparkmirror.pipeline.produce.task_metrics, "used_seconds", lambda _: 0.0),
         (sparkmirror.sharing.group, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.sharing.group, "ThreadPoolExecutor", lambda _: SimPool()),
         (sparkmirror.sharing.group, "uuid4", lambda: UUID(int=world.random.getrandbits(128))),

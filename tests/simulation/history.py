@@ -36,7 +36,7 @@ _AT_EVENT_SHARE = 0.5
 _JOBS_SHARE = 0.4
 _GROUPS_SECONDS_MAX = 45.0
 """The jobs look at all checkpoints every 30 s."""
-_FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE = 0.2, 0.12, 0.3
+_FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
 _LARGE_KEY_BYTES = 16_000
 """So large records fill the memory that readers lend to writers."""
@@ -49,7 +49,8 @@ class Script:
     `rhythm` is how its source is written to; `focus` is the place that most faults strike, where they have a choice.
     More than one of `processes` share the flow as a group. With `jobs` the driver's jobs run, and a group reads.
     Records have keys of some `key_bytes` more than they need. With `has_transactions` most are written in transactions,
-    and batches are compressed; `read_committed` is what the mirror reads.
+    and batches are compressed; `read_committed` is what the mirror reads. Where it `resizes`, epochs begin with another
+    number of tasks, and end for more.
     """
 
     seed: int
@@ -68,6 +69,7 @@ class Script:
     key_bytes: int = 0
     has_transactions: bool = False
     read_committed: bool = False
+    resizes: bool = False
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -99,6 +101,7 @@ def plan(seed: int) -> Script:
     has_jobs = more.random() < _JOBS_SHARE
     is_flooded, is_large = more.random() < _FLOODS_SHARE, more.random() < _LARGE_SHARE
     has_transactions, read_committed = more.random() < _TRANSACTIONS_SHARE, more.random() < 0.6
+    resizes = more.random() < _RESIZES_SHARE
     events = (*EVENTS, *JOB_EVENTS) if has_jobs else EVENTS
     seconds = random.choice((8.0, 15.0, 25.0))
     names, faults_max = _names(random, FAULTS | JOB_FAULTS if has_jobs else FAULTS)
@@ -110,10 +113,11 @@ def plan(seed: int) -> Script:
         faults.append(Fault(round(at % seconds, 4), random.choice(names) + event, random.getrandbits(32)))
     return Script(
         seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
-        random.choice((1, 1, 2)), random.choice((4, 10, 600, 600)), seconds, tuple(sorted(faults, key=lambda f: f.at)),
+        random.choice((1, 1, 2)) + 2 * resizes, random.choice((4, 10, 600, 600)), seconds,
+        tuple(sorted(faults, key=lambda f: f.at)),
         random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
         random.choice((1, 1, 1, 1, 2)), has_jobs, _LARGE_KEY_BYTES * is_large,
-        has_transactions, read_committed,
+        has_transactions, read_committed, resizes,
     )  # fmt: skip
 
 
@@ -276,6 +280,7 @@ def _flow(script: Script, policy: str) -> FlowConfig:
         "A->B.enabled = true",
         f"A->B.topics = {TOPIC}",
         f"tasks.max = {max(script.tasks, script.processes)}",
+        f"tasks.min = {1 if script.resizes else max(script.tasks, script.processes)}",
         f"A->B.epoch.seconds = {script.epoch_seconds}",
         "A->B.balance.interval.seconds = 2",
         f"A->B.on.data.loss = {policy}",

@@ -142,6 +142,7 @@ class World:
     """The clock, the events to come, and the seed's random numbers."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.now = START_SECONDS
         self.events = 0

@@ -90,7 +90,7 @@ class TaskPlan:
     partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
     set where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task`
     is the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer
-    id and epoch of a second one.
+    id and epoch of a second one. `sizing` says why the flow has so many tasks.
     """
 
     task: int
@@ -112,6 +112,7 @@ class TaskPlan:
     secret: bytes = field(default=b"", repr=False)
     producer_task: int | None = None
     spare: tuple[int, int, int] | None = None
+    sizing: str = ""
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

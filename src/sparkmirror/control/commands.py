@@ -150,11 +150,13 @@ class Retry(_Selecting, frozen=True):
     """The selected partitions that failed are tried again now, not when their pause is over."""
 
 
-class Restart(_Command, frozen=True):
-    """All tasks of the run end their epoch, and the next begins at once: planned, fenced and read from the ledger."""
+class Restart(_Command, frozen=True, omit_defaults=True):
+    """All tasks of the run end their epoch, and the next begins at once: planned, fenced and read from the ledger; only
+    those of one `process` where it is named."""
 
     run: Name
     at_ms: Count
+    process: Name = ""
 
 
 class _Assign(_Command, frozen=True, tag="assign"):
@@ -215,7 +217,7 @@ def command_key(command: Command) -> bytes:
     elif isinstance(command, Throttle):
         parts = ["throttle", command.run, command.pattern]
     elif isinstance(command, Restart):
-        parts = ["restart", command.run, command.at_ms]
+        parts = ["restart", command.run, command.at_ms, *filter(None, [command.process])]
     elif isinstance(command, Pause | Resume | Retry):  # all stay: later epochs need them
         chosen = command.selection
         parts = [_kind(command), command.run, command.at_ms, chosen.pattern, str(chosen.partition)]
@@ -242,9 +244,7 @@ def in_parts(orders: Iterable[Assign]) -> list[Assign]:
 def ends_epoch(command: Command, share: Share | None) -> bool:
     """Whether a command of its run ends the epoch of a process with that share, or of one that shares with nobody."""
     match command:
-        case Restart():
-            return True
-        case Stop():
+        case Restart() | Stop():
             return command.process in ("", share.process if share else "")
         case Share():
             return share is not None and command.process == share.process and command.number > share.number

@@ -19,7 +19,7 @@ from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.tail import TailRecord, TopicTail
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.plan import Move
-from sparkmirror.telemetry.records import PartitionRecord, PartitionState, encode_key, parse_record
+from sparkmirror.telemetry.records import BEAT_SECONDS, PartitionRecord, PartitionState, TaskRecord, parse_record
 
 IDLE_BYTES_PER_SECOND: Final = 10_000.0
 """The load of a partition without records, as a byte rate."""
@@ -155,11 +155,13 @@ class Loads:
         self._flow = flow
         self._run = run
         self._where = TopicPartition(flow.ledger_topics.status, 0)
-        self._prefix = encode_key("partition", flow.name.source)[:-1]
         self._open = ExitStack()
         self._tail: TopicTail | None = None
         self._before: dict[TopicPartition, PartitionRecord] = {}
         self._latest: dict[TopicPartition, PartitionRecord] = {}
+        self._tasks: dict[int, TaskRecord] = {}
+        self.cores: dict[int, float] = {}
+        """What each task has used of the cores between its last two beats, where its records have two."""
 
     def read(self, target: Admin, owners: Mapping[TopicPartition, int]) -> dict[TopicPartition, Load]:
         """The load of each partition, 0 if its task has reported nothing of it. The first call finds none.
@@ -173,17 +175,27 @@ class Loads:
         latest = dict(self._latest)
         for record in self._tail.read_to_end(_READ_SECONDS_MAX):
             report = self._parse(record)
-            if report is not None:
+            if isinstance(report, PartitionRecord):
                 latest[report.source] = report
+            elif isinstance(report, TaskRecord):
+                self._take_task(report)
         latest = {where: report for where, report in latest.items() if owners.get(where) == report.task}
         self._before, self._latest = self._latest, latest
         return {where: load_between(self._before.get(where), report) for where, report in latest.items()}
 
-    def _parse(self, record: TailRecord) -> PartitionRecord | None:
-        if not (record.key or b"").startswith(self._prefix):
-            return None
+    def _take_task(self, report: TaskRecord) -> None:
+        before = self._tasks.get(report.task)
+        if before is None or not _is_same_attempt(before, report):
+            self.cores.pop(report.task, None)
+        elif report.beat > before.beat:
+            self.cores[report.task] = cores_between(before, report)
+        else:
+            return
+        self._tasks[report.task] = report
+
+    def _parse(self, record: TailRecord) -> PartitionRecord | TaskRecord | None:
         report = parse_record(record.key, record.value, self._flow.name.source, record.timestamp_ms)
-        return report if isinstance(report, PartitionRecord) and report.run == self._run else None
+        return report if isinstance(report, PartitionRecord | TaskRecord) and report.run == self._run else None
 
     def close(self) -> None:
         """Close the connection; the next `read` begins with later records."""
@@ -202,3 +214,12 @@ def load_between(before: PartitionRecord | None, latest: PartitionRecord) -> Loa
         rate = max(latest.bytes - before.bytes, 0) * 1000 / (latest.at_ms - before.at_ms)
     backlog_seconds = (latest.lag_records or 0) / latest.records_per_second if latest.records_per_second else 0.0
     return Load(rate, latest.state is PartitionState.RUNNING and backlog_seconds > _BEHIND_SECONDS)
+
+
+def cores_between(before: TaskRecord, latest: TaskRecord) -> float:
+    """What an attempt of a task used of the cores between two of its beats."""
+    return max(latest.cpu_seconds - before.cpu_seconds, 0.0) / ((latest.beat - before.beat) * BEAT_SECONDS)
+
+
+def _is_same_attempt(one: TaskRecord, other: TaskRecord) -> bool:
+    return (one.epoch, one.producer_epoch) == (other.epoch, other.producer_epoch)

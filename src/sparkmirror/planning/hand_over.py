@@ -13,8 +13,9 @@ from sparkmirror.control.commands import Assign
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.balance import Balance, Loads
+from sparkmirror.planning.balance import NO_LOAD, Balance, Loads
 from sparkmirror.planning.plan import Move
+from sparkmirror.planning.task_count import TaskLoad
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class HandOvers:
         self._leaving: dict[TopicPartition, _Leaving] = {}
         self.rates: Mapping[TopicPartition, float] = {}
         """Bytes a second by partition, at the last look."""
+        self.task_loads: Mapping[int, TaskLoad] = {}
+        """Of the tasks whose records say what CPU they use."""
 
     @property
     def open(self) -> bool:
@@ -58,6 +61,10 @@ class HandOvers:
         """The moves to begin now; none while hand-overs are under way that are not late. Raises ClusterError."""
         carried = self._loads.read(target, {where: task for task, members in assignment.items() for where in members})
         self.rates = {where: load.bytes_per_second for where, load in carried.items()}
+        behind = {task for task, members in assignment.items() for tp in members if carried.get(tp, NO_LOAD).is_behind}
+        self.task_loads = {
+            task: TaskLoad(cores, task in behind) for task, cores in self._loads.cores.items() if task in assignment
+        }
         if any(not leaving.is_late for leaving in self._leaving.values()):
             return ()
         return tuple(one for one in self._balance.look(assignment, carried) if one.partition not in self._leaving)

@@ -54,10 +54,10 @@ class TaskOwnership:
         return share.tasks == self.tasks or (share.at_once and share.tasks > self.tasks)
 
     @property
-    def slots(self) -> int:
-        """The number of tasks that may run at once."""
+    def granted_slots(self) -> int | None:
+        """The number of tasks that a Spark cluster lets run at once; None on one machine."""
         slots = self._book.slots
-        return self._flow.tasks_max if slots is None else slots.tasks
+        return None if slots is None else slots.tasks
 
     @property
     def epoch_seconds(self) -> float:

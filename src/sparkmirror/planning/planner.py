@@ -20,7 +20,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.admission import prove
 from sparkmirror.control.assignment import Assigned, Assignment, TaskPlan
 from sparkmirror.control.command_state import CommandState
-from sparkmirror.control.commands import Assign, Command, command_record, in_parts
+from sparkmirror.control.commands import Assign, Command, Restart, command_record, in_parts
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
@@ -35,8 +35,9 @@ from sparkmirror.planning.hand_over import HandOvers, Partings, by_new_task
 from sparkmirror.planning.ownership import TaskOwnership
 from sparkmirror.planning.plan import plan_assignment, plan_moves
 from sparkmirror.planning.renewal import renew
+from sparkmirror.planning.sizing import Sizing
 from sparkmirror.planning.source_topics import SourceTopics, Withheld, by_topic, partitions_of
-from sparkmirror.planning.starts import first_offsets, hold_unknown, look_at_target, start_at
+from sparkmirror.planning.starts import assign_starts
 from sparkmirror.telemetry.records import encode_key
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Planner:
         self._withheld = Withheld(flow)
         self._handed_out: Mapping[str, Topic] | None = None
         self._hand_overs = HandOvers(flow, run)
+        self._sizing = Sizing(flow, self._ownership, once=once)
         self._partings = Partings()
         self._balance_at = 0.0
         self._watcher: threading.Thread | None = None
@@ -98,12 +100,13 @@ class Planner:
         partitions = self._ownership.own(wanted)
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
-        tasks = sorted(self._ownership.tasks)[: max(min(len(partitions), self._ownership.slots), 1)]
-        self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._ownership.tasks - set(tasks))])
         partitions = self._ready(partitions, target)
-        self._assignment = plan_assignment(partitions, tasks, self._assignment, {})
+        assigned = {item.partition: item for item in self._assigned(partitions, wanted, positions)}
+        tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
+        self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._ownership.tasks - set(tasks))])
+        self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
         self._generation = last_generation(self._flow, ledger, self._generation) + 1
-        assigned = {item.partition: item for item in self._assigned(source, partitions, wanted, positions)}
+        self._sizing.note_held(assigned, self._generation)
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         self._source_topics.note_known(wanted)
         plans = [
@@ -127,12 +130,13 @@ class Planner:
                 share=self._book.share,
                 offsets_partitions=ledger.offsets_partitions,
                 secret=self._secret,
+                sizing=self._sizing.reason,
             )
             for task, members in sorted(self._assignment.items())
         ]
         self._put_back(partitions, assigned)
         self._handed_out = wanted
-        may_change = self._flow.refresh_topics_enabled or self._balances or self._ownership.can_grow
+        may_change = self._flow.refresh_topics_enabled or self._looks_at_loads or self._ownership.can_grow
         if plans and not self._once and may_change:
             self._start_watching()
         return plans
@@ -217,21 +221,13 @@ class Planner:
 
     def _assigned(
         self,
-        source: Admin,
         partitions: list[TopicPartition],
         topics: Mapping[str, Topic],
         positions: Mapping[TopicPartition, Position],
     ) -> list[Assigned]:
-        """Each partition with its start: the ledger's position, which may be unknown, else by `auto.offset.reset`."""
-        _, target, ledger = self._clients()
-        unknown = ledger.view.problems
-        fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
-        starts = first_offsets(self._flow, source, fresh, all_of_them=self._once)
-        ends = self.ends() if self._once else {}
-        known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
-        items = [start_at(tp, known[tp], topics[tp.topic].topic_id, ends.get(tp)) for tp in partitions if tp in known]
-        items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
-        return look_at_target(target, items, ledger.view.records, self._flow.remote_topic)
+        return assign_starts(
+            self._flow, self._clients(), partitions, topics, positions, self.ends() if self._once else None
+        )
 
     # During the epoch, on a thread of its own.
 
@@ -274,9 +270,10 @@ class Planner:
         if self._flow.refresh_topics_enabled:
             self.refresh()
         self._complete_moves(0.0)
-        if self._balances and time.monotonic() >= self._balance_at:
+        if self._looks_at_loads and time.monotonic() >= self._balance_at:
             self._balance_at = time.monotonic() + self._flow.balance_interval_seconds
             self.balance()
+            self._resize()
 
     def grow(self) -> None:
         """Has what another process left mirrored by the tasks that run: theirs go on meanwhile.
@@ -299,8 +296,13 @@ class Planner:
                 raise
 
     @property
-    def _balances(self) -> bool:
-        return self._flow.balance_interval_seconds > 0 and len(self._assignment) > 1
+    def _looks_at_loads(self) -> bool:
+        return self._flow.balance_interval_seconds > 0 and (len(self._assignment) > 1 or self._sizing.may_change)
+
+    def _resize(self) -> None:
+        """Ends the epoch where the load asks for more tasks: the next one fences, reads the ledger and has them."""
+        if self._sizing.look(self._hand_overs.task_loads):
+            self._tell(Restart(self._run, time.time_ns() // 1_000_000, self._process))
 
     def refresh(self) -> None:
         """One round: hand out partitions that are new, take back those that are gone."""
@@ -320,7 +322,7 @@ class Planner:
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
         self._forget_gone(partitions, gone.values())
         changed = self._source_topics.changed_counts(wanted)
-        added = {task: self._assigned(source, fresh.get(task, []), wanted, positions) for task in after}
+        added = {task: self._assigned(fresh.get(task, []), wanted, positions) for task in after}
         commands = [
             Assign(self._run, self._generation + 1, task, tuple(added[task]), tuple(gone.get(task, [])), changed)
             for task in sorted(after)
@@ -357,7 +359,7 @@ class Planner:
             if released := self._hand_overs.find_released(view.records, view.is_whole, time.monotonic()):
                 positions, wanted = ledger.read_through(target), self._source_topics.read(source)
                 given = {
-                    task: tuple(self._assigned(source, tps, wanted, positions))
+                    task: tuple(self._assigned(tps, wanted, positions))
                     for task, tps in by_new_task(released, wanted).items()
                 }
                 if given:

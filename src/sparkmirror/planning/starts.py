@@ -5,7 +5,7 @@ Called by `planning.planner` before it assigns partitions. `ledger.lineage` judg
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.lineage import Extent, judge
 from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.policy.start import start_ms
 
@@ -36,6 +37,32 @@ def _first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartit
     if at_ms is not None:
         return source.offsets_at(partitions, at_ms)
     return source.latest_offsets(partitions) if start == "latest" else source.earliest_offsets(partitions)
+
+
+def assign_starts(
+    flow: FlowConfig,
+    clusters: tuple[Admin, Admin, LedgerReader],
+    partitions: Collection[TopicPartition],
+    topics: Mapping[str, Topic],
+    positions: Mapping[TopicPartition, Position],
+    ends: Mapping[TopicPartition, int] | None,
+) -> list[Assigned]:
+    """Each partition with its start: the ledger's position, which may be unknown, else by `auto.offset.reset`.
+
+    `clusters` are source, target and ledger; `ends` are those of a bounded run. Raises ClusterError.
+    """
+    source, target, ledger = clusters
+    unknown = ledger.view.problems
+    fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
+    starts = first_offsets(flow, source, fresh, all_of_them=ends is not None)
+    known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
+    items = [
+        start_at(tp, known[tp], topics[tp.topic].topic_id, None if ends is None else ends.get(tp))
+        for tp in partitions
+        if tp in known
+    ]
+    items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
+    return look_at_target(target, items, ledger.view.records, flow.remote_topic)
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:

@@ -275,6 +275,11 @@ class StatusBoard:
         """The process that wrote last among those that have not ended, or else among all; None where none wrote."""
         return max(self.processes.values(), key=lambda one: (not one.is_over, one.at_ms), default=None)
 
+    @property
+    def sizings(self) -> list[str]:
+        """Why the processes have so many tasks, by what their tasks say."""
+        return sorted({task.sizing for task in self.tasks.values() if task.sizing})
+
     def status(self) -> FlowStatus:
         """The sums. They are computed at the first call after a task has reported, and kept until the next report."""
         if self._status is None:

@@ -188,6 +188,7 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
         return [headline(page.verdict)]
     parts: Page = [
         headline(page.verdict), f"  {_figures(page)}", f"  {_pace(page)}",
+        *(f"  tasks: {sizing}" for sizing in page.board.sizings),
         *(f"  {process.sentence}" for process in page.processes), *problem_lines(page.verdict, page.at_ms),
     ]  # fmt: skip
     if page.board.verified is not None:
@@ -299,6 +300,7 @@ def _task_json(task: TaskRecord) -> dict[str, Any]:
         "retries": task.retries,
         "reported_at": show_moment(task.at_ms),
         "problem": task.problem,
+        "sizing": task.sizing,
     }
 
 

@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.flows import flow_of
 
 from sparkmirror.control.assignment import Assignment
 from sparkmirror.model import TopicPartition
@@ -16,7 +17,9 @@ from sparkmirror.planning.balance import (
     plan_relief,
     weigh,
 )
+from sparkmirror.planning.balance import Loads as LoadReader
 from sparkmirror.planning.plan import Move
+from sparkmirror.telemetry.records import BEAT_SECONDS, TaskRecord
 
 MEGABYTE = 1e6
 Loads = dict[TopicPartition, Load]
@@ -187,3 +190,18 @@ def test_a_hair_too_much_for_any_task_moves_ever_more_rarely() -> None:
         machine.assignment = after_moves(machine.assignment, moves)
         looks += [look] if moves else []
     assert len(looks) < 12
+
+
+def test_what_a_task_uses_of_the_cores_lies_between_two_beats_of_one_attempt() -> None:
+    loads = LoadReader(flow_of("tasks.max = 2"), "run")
+    tell = [
+        TaskRecord("run", 0, epoch=1, beat=7, cpu_seconds=1.0),
+        TaskRecord("run", 0, epoch=1, beat=7, cpu_seconds=1.0),  # its lag has changed
+        TaskRecord("run", 0, epoch=1, beat=9, cpu_seconds=1.0 + 2 * BEAT_SECONDS * 0.25),
+        TaskRecord("run", 1, epoch=1, beat=9, cpu_seconds=5.0),
+    ]
+    for record in tell:
+        loads._take_task(record)
+    assert loads.cores == {0: 0.25}
+    loads._take_task(TaskRecord("run", 0, epoch=2, beat=10, cpu_seconds=0.1))
+    assert loads.cores == {}, "another attempt counts from its own beginning"

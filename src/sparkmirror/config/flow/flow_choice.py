@@ -202,6 +202,14 @@ def warn_of_uncommitted_source(flow: FlowReader, name: FlowName, problems: Probl
         )
 
 
+def refuse_crossed_tasks(flow: FlowReader, name: FlowName, problems: Problems) -> None:
+    """Refuses more tasks at least than at most."""
+    least, most = flow.read(keys.TASKS_MIN), flow.read(keys.TASKS_MAX)
+    if least > most:
+        message = f"{name}: `{keys.TASKS_MIN.name}` is {least}, and `{keys.TASKS_MAX.name}` is {most}"
+        problems.error(message, f"raise {keys.TASKS_MAX.name} too", flow.entry(keys.TASKS_MIN))
+
+
 def refuse_unsafe_transactions(flow: FlowReader, name: FlowName, transforms: Transforms, problems: Problems) -> None:
     """Refuses exactly-once where the records of a partition go to several: a transaction could commit a position before
     all its data."""

@@ -77,6 +77,7 @@ class FlowConfig:
     on_data_loss: LossPolicy
     transforms: Transforms = NO_TRANSFORMS
     tasks_max: int = setting(keys.TASKS_MAX)
+    tasks_min: int = setting(keys.TASKS_MIN)
     replication_factor: int = setting(keys.REPLICATION_FACTOR)
     refresh_topics_enabled: bool = setting(keys.REFRESH_TOPICS_ENABLED)
     refresh_topics_interval_seconds: int = setting(keys.REFRESH_TOPICS_INTERVAL)
@@ -323,6 +324,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     _check(layers, problems)
     flow = FlowReader(layers, problems)
     flow_choice.warn_of_uncommitted_source(flow, name, problems)
+    flow_choice.refuse_crossed_tasks(flow, name, problems)
     transforms = read_transforms(layers.connector, problems)
     flow_choice.refuse_unsafe_transactions(flow, name, transforms, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or flow.read(keys.OFFSET_STORAGE_TOPIC)

@@ -82,7 +82,19 @@ TOPICS_EXCLUDE = Key(
     r"same from 4.0 on; its documentation has `.*[\-\.]internal, .*\.replica, __.*`, the default up to 3.9",
 )
 TASKS_MAX = Key(
-    "tasks.max", Scope.FLOW, types.whole(1), 1, "Spark tasks of the flow: how many partitions move at a time."
+    "tasks.max",
+    Scope.FLOW,
+    types.whole(1),
+    1,
+    "The most Spark tasks of the flow; how many run depends on the load (docs/processes.md).",
+)
+TASKS_MIN = Key(
+    "tasks.min",
+    Scope.FLOW,
+    types.whole(1),
+    1,
+    "Tasks that run however little there is to do; as many as `tasks.max` pins the number (docs/processes.md).",
+    _NO_KEY,
 )
 REPLICATION_FACTOR = Key(
     "replication.factor",

@@ -350,5 +350,6 @@ def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned,
         partitions=tuple(assigned),
         producer_task=plan.producer_task,
         spare=plan.spare,
+        sizing=plan.sizing,
     )
     return Row(PLAN, payload=encode(told))

@@ -16,6 +16,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.used_cpu import used_seconds
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.telemetry.histogram import Histogram
@@ -64,6 +65,7 @@ class TaskMetrics:
         self._stalled_since_ms: int | None = None
         self._progress = (0, 0, 0, 0)
         self._rate = 0.0
+        self._cpu = (-1, 0.0)
         self._rate_mark = (self._clock.monotonic(), 0)
         self._latency = Histogram()
         self._transit = Histogram()
@@ -139,12 +141,15 @@ class TaskMetrics:
         lag, behind_since_ms, is_movable = self._lag()
         now_ms = self._clock.time_ns() // 1_000_000
         recent_latency, recent_transit = self._recent(now_ms)
+        beat = int(self._clock.monotonic() / BEAT_SECONDS)
+        if beat != self._cpu[0]:
+            self._cpu = (beat, used_seconds(self._plan.ring.pid))
         return TaskRecord(
             self._plan.run,
             self._plan.task,
             self._plan.epoch,
             self._plan.producer_epoch,
-            beat=int(self._clock.monotonic() / BEAT_SECONDS),
+            beat=beat,
             records=self.records,
             bytes=self.bytes,
             batches=self.batches,
@@ -168,6 +173,8 @@ class TaskMetrics:
             paused=tuple(str(partition) for partition in sorted(self.paused)[:_NAMED_MAX]),
             faults=_named(self.faults),
             problem=problem,
+            cpu_seconds=self._cpu[1],
+            sizing=self._plan.sizing,
             latency=self._latency,
             transit=self._transit,
             recent_latency=recent_latency,

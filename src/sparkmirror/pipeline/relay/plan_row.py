@@ -19,7 +19,7 @@ class PlanRow:
     """The task's identity, the address of its reader's ring, and the new partitions, each with its slot.
 
     `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
-    number, producer id and epoch of a second one.
+    number, producer id and epoch of a second one. `sizing` says why the flow has so many tasks.
     """
 
     task: int
@@ -33,6 +33,7 @@ class PlanRow:
     partitions: tuple[tuple[Assigned, int], ...]
     producer_task: int | None = None
     spare: tuple[int, int, int] | None = None
+    sizing: str = ""
 
     @property
     def transactional_task(self) -> int:
