@@ -12,6 +12,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -159,7 +160,12 @@ class ProduceConnection:
                 if self.link.is_tls:
                     self._advance(sock.send(out[0]))
                 else:
-                    self._advance(sock.sendmsg([out[at] for at in range(min(len(out), _BUFFERS_MAX))]))
+                    buffers = list(islice(out, _BUFFERS_MAX))
+                    sent = sock.sendmsg(buffers)
+                    if len(buffers) == len(out) and sent == sum(map(len, buffers)):
+                        out.clear()
+                    else:
+                        self._advance(sent)
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return
 

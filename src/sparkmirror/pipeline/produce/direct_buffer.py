@@ -32,8 +32,8 @@ class DirectBuffer(PartitionBuffer):
             and leader_epoch == self._handed_on.leader_epoch
             and not self._waiting.runs
             and in_flight.sending is Sending.FRESH
-            and in_flight.has_room
             and in_flight.identity == identity
+            and in_flight.has_room
             and not (self.rests or self.unpacking.is_poor)
             and self._packing.passes_all
             and self._target is not None

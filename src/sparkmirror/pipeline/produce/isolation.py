@@ -89,7 +89,7 @@ class Isolation:
     @property
     def wake_at(self) -> float:
         """When the first retry is due."""
-        return min((until for until, _ in self._resting), default=math.inf)
+        return min(until for until, _ in self._resting) if self._resting else math.inf
 
     def due(self, now: float) -> list[PartitionBuffer]:
         """The partitions whose retry is due, once each."""

@@ -108,7 +108,11 @@ class Listener:
     def take(self, row_batches: int) -> Announcement | None:
         """The next announcement, whose place on the board is then free; None if there is none yet, or it waits for more
         batches of rows than so many."""
-        found = self._next or self.peek()
+        found = self._next
+        if found is None:
+            if self._words[_ANNOUNCED] == self.heard:
+                return None
+            found = self.peek()
         if found is None or found.row_batches > row_batches:
             return None
         self._next = None

@@ -18,7 +18,7 @@ import os
 from collections import deque
 from typing import Final, NamedTuple
 
-from sparkmirror.pipeline.relay.board import BOARD_BYTES, Announcer, Listener
+from sparkmirror.pipeline.relay.board import BOARD_BYTES, Announcer, Listener, fence
 
 _MAGIC: Final = 0x5350_4B4D_4952_0001
 _PAGE: Final = mmap.PAGESIZE
@@ -132,11 +132,13 @@ class Ring:
         head = self._words[_W_DONE_HEAD]
         if head == tail:
             return
+        fence()  # no entry was read before it counted
         while head != tail:
             region = self._region_of.pop(self._words[_W_COMPLETIONS + head % _COMPLETIONS], None)
             if region is not None:
                 region.leases -= 1
             head += 1
+        fence()  # all have been read before their places are free
         self._words[_W_DONE_HEAD] = head
         self._release_front()
 
@@ -317,6 +319,7 @@ class RingPeer:
             self._words[_W_COMPLETIONS + tail % _COMPLETIONS] = self._unreported.popleft()
             tail += 1
             room -= 1
+        fence()  # the entries are whole before they count
         self._words[_W_DONE_TAIL] = tail
         self._poke_if_waiting()
 

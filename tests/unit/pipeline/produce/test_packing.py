@@ -115,7 +115,7 @@ def test_a_lone_record_with_append_time_passes_in_its_own_memory() -> None:
     assert [(record.timestamp, record.value) for record in decode_records(sent.data)] == [(NOW_MS + 5, b"v")]
 
 
-@pytest.mark.parametrize(("waiting", "sent_batches"), [(2, 2), (7, 7), (8, 1)])
+@pytest.mark.parametrize(("waiting", "sent_batches"), [(2, 2), (3, 3), (4, 1)])
 def test_a_few_small_batches_that_wait_pass_near_the_target(waiting: int, sent_batches: int) -> None:
     buffer = new_buffer(Packing())
     accept(buffer, waiting, *(batch(offset, [b"%d" % offset]) for offset in range(waiting)))
