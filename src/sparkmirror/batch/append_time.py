@@ -11,7 +11,15 @@ import struct
 from typing import Final
 
 from sparkmirror.batch import crc as crc32c
-from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, CODEC_MASK, DELETE_HORIZON, HEADER_BYTES, BatchHeader
+from sparkmirror.batch.header import (
+    APPEND_TIME,
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    BatchHeader,
+    parse_header,
+)
 
 _RECORDS_MAX: Final = 16
 _BYTES_MAX: Final = 64 << 10
@@ -47,7 +55,7 @@ def settle_append_time(batch: memoryview, header: BatchHeader) -> BatchHeader | 
         tail_bytes = len(batch) - ATTRIBUTES_AT - len(change)
         checksum = header.crc ^ crc32c.advance(crc32c.value(change) ^ _UNCHANGED, tail_bytes)
     _CRC.pack_into(batch, _CRC_AT, checksum)
-    return header._replace(attributes=attributes, base_timestamp=time_ms, crc=checksum)
+    return parse_header(batch, 0)
 
 
 def _find_times(batch: memoryview, records: int) -> list[int] | None:
