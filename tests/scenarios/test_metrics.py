@@ -19,6 +19,8 @@ from tests.scenarios.prometheus import get, prometheus, scraped
 from tests.scenarios.status import board_of
 
 from sparkmirror.cli.main import main
+from sparkmirror.config.flow.flows import load_config
+from sparkmirror.runtime.progress import FlowWatch
 from sparkmirror.telemetry.records import FlowState
 
 SOURCE_METRIC = "kafka_connect_mirror_mirrorsourceconnector_record_count"
@@ -82,6 +84,10 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     mirror.wait_until(lambda: [sent(0), sent(1)] == [200.0, 200.0], "an OpenTelemetry collector has all records too")
     board = board_of(target, alias)
     assert board.flow is not None and board.flow.state is FlowState.RUNNING
+    watch = FlowWatch(load_config(file).flows[0], board.run, None)
+    wait_until(lambda: watch.poll() and watch.records_per_second > 0, "the second process counts probes, one a second")
+    assert watch.status.records >= 400 and watch.records_per_second < 100, "and not what was mirrored before it came"
+    watch.close()
     mirror.kill()
     capsys.readouterr()
 

@@ -67,8 +67,10 @@ class FlowWatch:
         self._day_curve = DayCurve()
         self._verdict: Verdict | None = None
         self._changes = StateChanges(flow.name)
-        self.status = FlowStatus()
-        self._before: tuple[float, int, int] = (time.monotonic(), 0, 0)
+        # What other processes have mirrored in this run is no rate of the first second.
+        self._bus.read_to_end()
+        self.status = self.board.status()
+        self._before = (time.monotonic(), self.status.records, self.status.bytes)
         self.records_per_second = 0.0
         self.bytes_per_second = 0.0
 
