@@ -50,6 +50,7 @@ class Shape:
 SHAPES = (
     *(Shape(partitions, 2) for partitions in (1, 8, 64, 1024)),
     *(Shape(64, tasks) for tasks in (1, 4, 16, 64)),
+    *(Shape(1024, tasks) for tasks in (1, 4, 16, 64)),
     Shape(8, 1, flows=10),
 )
 

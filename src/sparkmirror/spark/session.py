@@ -111,6 +111,7 @@ def launch_context(
     if is_here:
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
         conf.set("spark.python.unix.domain.socket.dir", str(socket_directory(scratch)))
+        conf.set("spark.executor.heartbeatInterval", "60s")  # to itself
         conf.set("spark.authenticate", "true")  # else any user of this machine may speak to the driver's ports
     if cluster is not None:
         conf.setAll(list(cluster.settings.items()))
