@@ -1,5 +1,6 @@
 """One connection carries all partitions of a broker until it is full for a while; then each moves when it is quiet."""
 
+import random
 import selectors
 import socket
 from collections import deque
@@ -202,3 +203,63 @@ def test_far_from_the_broker_partitions_are_spread_from_the_beginning(target: Ta
     assert target.leaders.dialled == [1]
     target.dispatch.fill(first, 0.0)
     assert carried(first) == [buffer.source.partition], "until the other connection is there"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whenever_partitions_are_spread_all_is_sent_and_nothing_overtakes(target: Target, seed: int) -> None:
+    """Under load, with a look-up now and then that changes nothing, and a connection that breaks."""
+    dice = random.Random(seed)
+    target.open(0)
+    buffers = [with_batches(number, 0) for number in range(6)]
+    for turn in range(400):
+        buffer = dice.choice(buffers)
+        match dice.choice(["accept", "accept", "accept", "answer", "answer", "answer", "answer", "rarely"]):
+            case "accept":
+                accept(buffer)
+                target.dispatch.offer(buffer)
+            case "answer":
+                waiting = [one for one in target.brokers if one.unanswered]
+                if waiting:
+                    take_answer(target, dice.choice(waiting))
+            case "rarely":
+                happen(target, dice)
+        turn_over(target, turn)
+        for buffer in buffers:
+            carriers = [one for one in target.brokers if buffer.source.partition in carried(one)]
+            assert len(carriers) <= 1, f"{buffer.source} has batches under way over two connections"
+    for turn in range(400, 1000):
+        for connection in target.brokers:
+            if connection.unanswered:
+                take_answer(target, connection)
+        turn_over(target, turn)
+    assert [buffer.acknowledged for buffer in buffers] == [buffer.position for buffer in buffers]
+    assert all(buffer.idle for buffer in buffers)
+
+
+def happen(target: Target, dice: random.Random) -> None:
+    match dice.choice(["open", "look-up", "spread", "spread", "break"]):
+        case "open":
+            if (1, 1) not in target.brokers._connections:
+                target.open(1)
+        case "look-up":
+            target.brokers.changes += 1
+        case "spread":
+            target.brokers.spread()
+        case "break":
+            number = dice.randrange(2)
+            broken = target.brokers._connections.get((1, number))
+            if broken is not None:
+                target.dispatch.lose(broken)
+                target.open(number)
+
+
+def turn_over(target: Target, turn: int) -> None:
+    target.dispatch.house_homeless()
+    for connection in target.dispatch.ready():
+        target.dispatch.fill(connection, turn / 100)
+
+
+def accept(buffer: PartitionBuffer) -> None:
+    at = buffer.position
+    data = memoryview(bytearray(encode_batch([(None, b"x")], base_offset=at)))
+    buffer.accept(QueuedRecords(data, at, at + 1, lambda: None))

@@ -1,0 +1,172 @@
+"""What is announced goes out in one request at the end of the turn, in order, and its memory back when it is known."""
+
+import selectors
+import socket
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+import pytest
+from tests.unit.pipeline.produce.known_producer import known
+
+from sparkmirror.batch.records import encode_batch
+from sparkmirror.control.assignment import Assigned
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
+from sparkmirror.pipeline.produce.connection import ProduceConnection
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.produce_task import ProduceTask
+from sparkmirror.pipeline.produce.progress import ProgressOptions
+from sparkmirror.pipeline.relay.board import Announcement
+from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.pipeline.relay.ring import Ring, RingPeer
+
+PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
+PRODUCER = (7, 3)
+
+
+class OneLeader:
+    """Of all partitions."""
+
+    def of(self, partition: TopicPartition) -> int:
+        return 1
+
+    def poll(self) -> None:
+        """Nothing is unknown."""
+
+    def broke(self, key: tuple[str, int, int]) -> None:
+        """It leads on."""
+
+    def forget_node(self, node: int) -> None:
+        """It leads on."""
+
+
+class Task:
+    """A task that has taken each partition's first row, with a target that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.ring = Ring(1 << 20)
+        self.peer = RingPeer(self.ring.address)
+        nowhere: Any = None
+        options = SenderOptions(nowhere, ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1e9))
+        assigned = tuple((Assigned(where, 0), slot) for slot, where in enumerate(PARTITIONS))
+        plan = PlanRow(0, "run", 1, 1, *PRODUCER, self.ring.address, 25, assigned)
+        self.selector = selectors.DefaultSelector()
+        self.parts = assemble(options, plan, self.peer, nowhere, self.selector)
+        leaders: Any = OneLeader()
+        self.parts.brokers._leaders = leaders
+        self.parts.progress._due_at = inf  # no position goes out between the records
+        self.task = ProduceTask(self.parts)
+        self.task.take_plan(plan)
+        ours, self.theirs = socket.socketpair()
+        self.connection = ProduceConnection(Link(ours, "broker:9092", {wire.PRODUCE: (9, 12)}, "sparkmirror"), 5.0)
+        self.connection.pace.requests_max = 5
+        self.parts.brokers._connections[1, 0] = self.connection
+        self.parts.dispatch.open(self.connection)
+        for where in PARTITIONS:
+            self.row(where.partition, 0)
+            known(self.parts.gate.buffers[where], *PRODUCER)
+        self.sent()
+        self.acknowledge()
+
+    def announce(self, partition: int, first: int, batches: int = 1) -> None:
+        """Batches of one record in the ring."""
+        data = b"".join(encode_batch([(b"k", b"%d" % at)], base_offset=at) for at in range(first, first + batches))
+        lease = self.ring.reserve(len(data))
+        assert lease is not None
+        self.ring.slice(lease, len(data))[:] = data
+        self.ring.lend(lease, [lease])
+        following = first + batches
+        self.task.take(Announcement(partition, batches, len(data), 0, first, following, lease, 5, following, 9))
+
+    def row(self, partition: int, first: int) -> None:
+        payload = memoryview(bytearray(encode_batch([(b"k", b"row")], base_offset=first)))
+        where = PARTITIONS[partition]
+        self.task.take(Delivery("run", where, "A.orders", first, first + 1, 1, first + 1, 5, payload, None, 9))
+
+    def sent(self) -> list[list[tuple[int, int]]]:
+        """By request, partition and first source offset of each batch."""
+        self.task.send(0.0)
+        return [
+            [(buffer.source.partition, batch.spans[0].first_offset) for buffer, batch in request.batches.values()]
+            for request in self.connection.unanswered
+        ]
+
+    def acknowledge(self) -> None:
+        for buffer, batch in self.connection.unanswered.popleft().batches.values():
+            buffer.succeed(batch, 0)
+
+    @property
+    def leased(self) -> int:
+        """Regions of the reader's memory that are in use."""
+        self.peer.publish()
+        self.ring.collect()
+        return len(self.ring._regions)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.theirs.close()
+        self.selector.close()
+        self.peer.close()
+        self.ring.close()
+
+
+@pytest.fixture
+def task() -> Iterator[Task]:
+    made = Task()
+    yield made
+    made.close()
+
+
+def test_the_announcements_of_a_turn_are_one_request(task: Task) -> None:
+    for partition in (2, 0, 1):
+        task.announce(partition, 1)
+    assert not task.connection.unanswered, "the turn is not over"
+    assert not any(task.parts.dispatch.ready()), "nothing is queued"
+    assert task.sent() == [[(2, 1), (0, 1), (1, 1)]]
+    assert task.leased == 3
+    assert task.parts.task_metrics.leased_bytes > 0
+    task.acknowledge()
+    assert (task.leased, task.parts.task_metrics.leased_bytes) == (0, 0)
+    assert [task.parts.gate.buffers[where].acknowledged for where in PARTITIONS] == [2, 2, 2]
+
+
+def test_a_partition_that_comes_twice_in_a_turn_has_two_requests_in_order(task: Task) -> None:
+    """A request may have one batch of a partition."""
+    task.announce(0, 1)
+    task.announce(0, 2)
+    task.announce(1, 1)
+    assert task.sent() == [[(0, 1)], [(1, 1)], [(0, 2)]]
+
+
+def test_what_waits_goes_before_what_is_announced_behind_it(task: Task) -> None:
+    task.announce(0, 1, batches=2)
+    task.announce(0, 3)
+    assert [offset for request in task.sent() for _, offset in request] == [1, 2, 3]
+
+
+def test_what_was_announced_goes_before_a_row_that_came_behind_it(task: Task) -> None:
+    task.announce(0, 1)
+    task.row(0, 2)
+    task.announce(0, 3)
+    assert [offset for request in task.sent() for _, offset in request] == [1, 2, 3]
+
+
+def test_a_connection_without_room_leaves_what_is_announced_waiting(task: Task) -> None:
+    task.connection.pace.requests_max = 0
+    task.announce(0, 1)
+    assert task.sent() == []
+    assert not task.parts.gate.buffers[PARTITIONS[0]].idle
+    task.connection.pace.requests_max = 1
+    assert task.sent() == [[(0, 1)]]
+
+
+def test_nothing_is_given_back_of_what_a_broken_connection_carried(task: Task) -> None:
+    task.announce(0, 1)
+    assert task.sent() == [[(0, 1)]]
+    task.parts.dispatch.lose(task.connection)
+    assert task.leased == 1
+    assert task.parts.gate.buffers[PARTITIONS[0]].is_resending
