@@ -40,7 +40,8 @@ class Story:
     def text(self, *lines: str) -> str:
         """The flow's file; `lines` come last."""
         source, target = ({"bootstrap.servers": servers} for servers in (self.source, self.target))
-        own = ("tasks.max = 2", "tasks.min = 2", *lines)
+        # As a line of the flow: a former version that does not know the key counts it too (test_rolling_upgrade.py).
+        own = ("tasks.max = 2", f"{self.alias}->backup.tasks.min = 2", *lines)
         return flow_file(source, target, alias=self.alias, topics=self.topic, lines=own, replicas=self.replicas)
 
     def run(
