@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from tests.flows import flow_of
 
 from sparkmirror.errors import ConfigError
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA
 from sparkmirror.spark.record_plan import transform
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
@@ -46,7 +47,20 @@ def row(kind: str, **values: Any) -> tuple[Any, ...]:
 
 
 def outcome(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[Any]:
-    return transform(spark.createDataFrame(list(rows), RECORD_DDL), flow_of(lines)).collect()
+    """The rows that the writer gets, with what it has from elsewhere."""
+    given = spark.createDataFrame(list(rows), RECORD_DDL)
+    made = transform(given, flow_of(lines))
+    return [_fill(one, made.returned, rows) for one in made.written.collect()]
+
+
+def _fill(found: Any, returned: frozenset[str], rows: tuple[tuple[Any, ...], ...]) -> Any:
+    """As the writer does, by the record's offset."""
+    values = found.asDict()
+    home = {"target_topic": f"A.{found.topic}", "target_partition": found.partition}
+    for given in (dict(zip(RECORD_SCHEMA.names, one, strict=True)) for one in rows):
+        if found.kind in ("record", "dead") and given["offset"] == found.offset:
+            values |= {name: (home | given)[name] for name in RETURNED_COLUMNS.difference(returned, ("timestamp",))}
+    return Row(**values)
 
 
 def kept_offsets(rows: list[Any]) -> list[int]:
@@ -225,3 +239,33 @@ def test_what_does_not_work_on_one_record_at_a_time_is_refused(spark: SparkSessi
     with pytest.raises(ConfigError, match=message) as caught:
         transform(frame, flow_of(lines))
     assert caught.value.line == 5
+
+
+@pytest.mark.parametrize(
+    ("lines", "carried", "returned"),
+    [
+        ("transforms.where = offset >= 0 AND partition < 9 AND topic <> 'x' AND timestamp > '2001-01-01'", "", ""),
+        ("transforms.where = key IS NOT NULL", "key", ""),
+        ("transforms.where = exists(headers, one -> one.key = 'a')", "headers", ""),
+        ("transforms.where = get_json_object(cast(value AS string), '$.id') > 5", "value", ""),
+        ("transforms.set.value = regexp_replace(cast(value AS string), '4', '*')", "value", "value"),
+        (
+            "transforms.set.key = get_json_object(cast(value AS string), '$.id')\n"
+            "transforms.set.topic = concat(target_topic, '-x')",
+            "key value",
+            "key target_topic",
+        ),
+        ("transforms.set.timestamp = timestamp + interval 1 day", "", "timestamp"),
+        ("transforms.deadletter.when = value IS NULL\ntransforms.deadletter.topic = dead", "headers value",
+         "headers target_topic"),
+        (f"transforms.function = {HERE}:clean", "headers key value", "headers key target_topic"),  # it drops headers
+        (f"transforms.function = {HERE}:shout", "value", "value"),
+    ],
+)  # fmt: skip
+def test_columns_that_no_step_reads_or_sets_do_not_pass(
+    spark: SparkSession, lines: str, carried: str, returned: str
+) -> None:
+    made = transform(spark.createDataFrame([row("record")], RECORD_DDL), flow_of(lines + "\n"))
+    assert (made.carried, made.returned) == (set(carried.split()), set(returned.split()))
+    kept = CARRIED_COLUMNS - made.returned
+    assert all(written[name] is None for written in made.written.collect() for name in kept)

@@ -103,6 +103,31 @@ def test_each_step_does_what_the_file_says_and_every_source_offset_is_accounted_
     assert {name: read_topic(target, name) for name in before} == before
 
 
+def test_a_filter_by_key_leaves_all_else_as_it_was_whether_batches_pass_whole_or_in_part(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+) -> None:
+    """Values and headers do not pass Spark here: the writer has them from the batches that came."""
+    story, alias = unique("kept"), unique("east")
+    make_topics(source, {story: 2})
+    notes = [
+        Note(b"%d" % at * 300, b"drop" if at > 3000 and at % 3 else b"keep%d" % at, at % 2, LONG_AGO_MS + at,
+             HEADERS if at % 5 else ())
+        for at in range(6000)
+    ]  # fmt: skip
+    write(source, story, notes, compression_type="lz4")
+    lines = [f"{alias}->backup.transforms.where = key <> 'drop'", "tasks.max = 1"]
+    mirror_once(flow_file(source, target, alias=alias, topics=story, lines=lines))
+    kept = [note for note in notes if note.key != b"drop"]
+    wanted = {
+        number: [
+            Seen(one.key, one.value, one.headers, (1, one.timestamp_ms)) for one in kept if one.partition == number
+        ]
+        for number in range(2)
+    }
+    assert_same(wanted, read_topic(target, f"{alias}.{story}"), story)
+    assert newest_positions(target, alias) == {f"{story}-{number}": 2999 for number in range(2)}
+
+
 def newest_positions(target: Client, alias: str) -> dict[str, int]:
     """The offset of the last mirrored record by partition, as Connect's record says."""
     newest: dict[str, int] = {}

@@ -85,6 +85,12 @@ class Columns:
         span = slice(first, stop)
         return replace(self, offsets=self.offsets[span], timestamps=self.timestamps[span], places=self.places[span])
 
+    def pick(self, rows: NDArray[np.int64]) -> "Columns":
+        """The records at `rows`, over the same bytes."""
+        if len(rows) == len(self):
+            return self
+        return replace(self, offsets=self.offsets[rows], timestamps=self.timestamps[rows], places=self.places[rows])
+
 
 NOTHING = Columns(
     np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, _PLACE_COLUMNS), np.int32)

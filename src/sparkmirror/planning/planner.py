@@ -278,8 +278,7 @@ class Planner:
     def grow(self) -> None:
         """Has what another process left mirrored by the tasks that run: theirs go on meanwhile.
 
-        The process that ran it is fenced first, as at the beginning of an epoch. Raises SparkMirrorError, and is tried
-        again.
+        The process that ran it is fenced first, as an epoch begins. Raises SparkMirrorError, and is tried again.
         """
         _, target, ledger = self._clients()
         if more := self._ownership.growth(target):
@@ -385,13 +384,12 @@ class Planner:
         self._gone = set().union(*gone)
 
     def _forget(self, kind: str, names: Sequence[tuple[str | int, ...]]) -> None:
-        if names:
-            gone = [(encode_key(kind, self._flow.name.source, *name), None) for name in names]
+        if gone := [(encode_key(kind, self._flow.name.source, *name), None) for name in names]:
             publish(self._flow.target, self._topics.status, gone)
 
     def _publish(self, commands: list[Assign]) -> None:
-        named = in_parts(replace(command, process=self._process) for command in commands)
-        parts = [prove(part, self._secret) for part in named]
+        named = (replace(command, process=self._process) for command in commands)
+        parts = [prove(part, self._secret) for part in in_parts(named)]
         self._generation = max(part.generation for part in parts)
         self._tell(*parts)
 

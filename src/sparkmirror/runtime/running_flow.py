@@ -113,12 +113,9 @@ class RunningFlow:
         return write_runs(route(runs, self.flow), self._config_text, self.flow, self.run, checkpoint, self.process)
 
     def _records(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
-        from sparkmirror.spark.record_plan import read_records, transform, write_records
+        from sparkmirror.spark.record_plan import query_records
 
-        rows = read_records(spark, self._config_text, self.flow, self.run, self.process)
-        return write_records(
-            transform(rows, self.flow), self._config_text, self.flow, self.run, checkpoint, self.process
-        )
+        return query_records(spark, self._config_text, self.flow, self.run, checkpoint, self.process)
 
     @property
     def tasks(self) -> Collection[int]:

@@ -6,8 +6,8 @@ Steps see the columns of VIEW; the names of all others begin with two underscore
 """
 
 import importlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Keep, SetColumns, Source
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
 from sparkmirror.spark.flow_plan import OBSERVATION, decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.plan_check import (
@@ -39,25 +40,37 @@ _TIMESTAMP_MS_MAX = 1 << 52
 """Beyond it Spark's timestamps, in microseconds, do not reach; the record's own is kept as it is."""
 
 
-def read_records(spark: SparkSession, config: str, flow: FlowConfig, run: str, process: str = "") -> DataFrame:
-    """The flow's source as a stream of records; `config` is the text of its file, `spark` a record session."""
-    options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
-    return spark.readStream.format("kafka-records").options(**options).load()
+class Transformed(NamedTuple):
+    """The writer's rows; `carried` are the columns of a record that the steps read, `returned` those that they set.
+    All others are null in `written`: the writer has them from the run's batches."""
+
+    written: DataFrame
+    carried: frozenset[str]
+    returned: frozenset[str]
 
 
-def write_records(
-    written: DataFrame, config: str, flow: FlowConfig, run: str, checkpoint: str, process: str = ""
+def query_records(
+    spark: SparkSession, config: str, flow: FlowConfig, run: str, checkpoint: str, process: str = ""
 ) -> "DataStreamWriter":
-    """The writer, ready to be started."""
+    """The flow as a query, ready to be started; `config` is the text of its file, `spark` a record session.
+
+    It is made twice where its steps do not read all columns: only Spark's plan of them tells which they read, and a
+    source must know that when it is loaded.
+    """
+    options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
+    source = spark.readStream.format("kafka-records").options(**options)
+    made = transform(source.load(), flow)
+    if made.carried < CARRIED_COLUMNS:
+        made = transform(source.option("carried", ",".join(sorted(made.carried))).load(), flow)
     return (
-        written.writeStream.format("kafka-records")
+        made.written.writeStream.format("kafka-records")
         .queryName(f"{flow.name}")
-        .options(config=config, flow=str(flow.name), run=run, checkpointLocation=checkpoint, process=process)
+        .options(**options, checkpointLocation=checkpoint, returned=",".join(sorted(made.returned)))
     )
 
 
-def transform(rows: DataFrame, flow: FlowConfig) -> DataFrame:
-    """Apply the flow's steps to `rows` (columns of `pipeline.relay.schema`); gives the writer's columns.
+def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
+    """Apply the flow's steps to `rows` (columns of `pipeline.relay.schema`).
 
     Raises ConfigError for a step that Spark cannot carry out record by record, in Spark's words, with key and line.
     """
@@ -72,8 +85,29 @@ def transform(rows: DataFrame, flow: FlowConfig) -> DataFrame:
                 frame = _set_columns(frame, step)
             case CallFunction():
                 frame = apply_function(frame, step, VIEW)
-    is_retimed = column_ids(frame)["timestamp"] != column_ids(begin)["timestamp"]
-    return _finish(frame, is_retimed=is_retimed)
+    before, after = column_ids(begin), column_ids(frame)
+    returned = frozenset(name for name in RETURNED_COLUMNS if after[name] != before[name])
+    written = _finish(frame, returned)
+    return Transformed(written, _read_by(written, rows), returned)
+
+
+def _read_by(written: DataFrame, rows: DataFrame) -> frozenset[str]:
+    """The columns of a record that Spark needs of `rows` for `written`, by its optimized plan.
+
+    The optimizer is called by itself: a query execution gives no optimized plan of a stream that has not begun.
+    """
+    optimizer = rows.sparkSession._jsparkSession.sessionState().optimizer()
+    ids = {identity: name for name, identity in column_ids(rows).items() if name in CARRIED_COLUMNS}
+    found: set[str] = set()
+    nodes = [optimizer.execute(written._jdf.queryExecution().analyzed())]
+    while nodes:
+        node = nodes.pop()
+        children = node.children()
+        nodes += [children.apply(at) for at in range(children.size())]
+        references = node.references().toSeq()
+        for at in range(references.size()):
+            found.add(ids.get(str(references.apply(at).exprId().toString()), ""))
+    return frozenset(found - {""})
 
 
 def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
@@ -145,10 +179,10 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
     return frame.select(*(changed[name].alias(name) if name in changed else F.col(name) for name in frame.columns))
 
 
-def _finish(frame: DataFrame, *, is_retimed: bool) -> DataFrame:
+def _finish(frame: DataFrame, returned: Collection[str]) -> DataFrame:
     """The writer's columns; what passes is observed. A timestamp that no step set is the record's to the bit."""
     hidden = {name: F.col(f"__{name}") for name in _HIDDEN}
-    if is_retimed:
+    if "timestamp" in returned:
         hidden["timestamp"] = F.coalesce(F.unix_millis("timestamp"), F.lit(-1))
     age_ms = F.when(hidden["max_timestamp"] >= 0, hidden["fetched_at"] - hidden["max_timestamp"])
     observed = frame.observe(
@@ -157,7 +191,10 @@ def _finish(frame: DataFrame, *, is_retimed: bool) -> DataFrame:
         F.sum(hidden["bytes"]).alias("bytes"),
         F.max(age_ms).alias("age_ms_max"),
     )
-    return observed.select(*(hidden.get(name, F.col(name)).alias(name) for name in WRITTEN_COLUMNS))
+    kept = RETURNED_COLUMNS.difference(returned, ("timestamp",))
+    nulls = {name: F.lit(None).cast(TYPES[name]) for name in kept}
+    columns = hidden | nulls
+    return observed.select(*(columns.get(name, F.col(name)).alias(name) for name in WRITTEN_COLUMNS))
 
 
 _KEPT = ("topic", "partition", "offset")

@@ -6,6 +6,7 @@ workers, on a pickled copy. Correctness rests on none of the life-cycle calls: t
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,10 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 plan = planner.renew(plan)
             finally:
                 planner.close()
-        return read_task(plan, _reader_options(flow))
+        return read_task(plan, self._task_options(flow))
+
+    def _task_options(self, flow: "FlowConfig") -> "ReaderOptions":
+        return _reader_options(flow)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Does nothing: the ledger has the progress before Spark knows of it."""
@@ -144,11 +148,11 @@ def _reader_options(flow: "FlowConfig") -> "ReaderOptions":
     return ReaderOptions(
         client_settings(consumer.reach(flow.source), "reader"),
         limits,
-        0 if flow.transforms.steps else flow.lease_ring_bytes,  # payload that is decoded at once has no lease
+        flow.lease_ring_bytes,
         flow.should_replicate,
         (client_settings(flow.target, "reader-commands"), commands),
         max(consumer.receive_buffer_bytes, 0),
-        _proposal(flow) if flow.has_own_classes else None,
+        propose=_proposal(flow) if flow.has_own_classes else None,
     )
 
 
@@ -165,8 +169,9 @@ def _proposal(flow: "FlowConfig") -> Callable[[str], str | None]:
 class KafkaRecordsReader(KafkaRunsReader):
     """Plans as `KafkaRunsReader` does; rows are records."""
 
-    def read(self, partition: "InputPartition") -> Iterator["pa.RecordBatch"]:
+    def _task_options(self, flow: "FlowConfig") -> "ReaderOptions":
         from sparkmirror.batch.unpacking import bound_for
-        from sparkmirror.pipeline.fetch.record_rows import decode_rows
+        from sparkmirror.pipeline.fetch.record_rows import Decoding
 
-        return decode_rows(super().read(partition), bound_for(self._options.flow().unpacked_bytes_max))
+        decoding = Decoding(self._options.carried, bound_for(flow.unpacked_bytes_max))
+        return replace(super()._task_options(flow), decode=decoding.rows)

@@ -96,4 +96,4 @@ class KafkaRecordsWriter(KafkaRunsWriter):
         from sparkmirror.pipeline.produce.record_writer import RecordTask
         from sparkmirror.pipeline.produce.writer import sender_options
 
-        return RecordTask(sender_options(flow), flow)
+        return RecordTask(sender_options(flow), flow, self._options.returned)

@@ -59,7 +59,7 @@ def read_task(plan: TaskPlan, options: ReaderOptions) -> Iterator[pa.RecordBatch
     """Yield the task's rows until its epoch ends."""
     reader = TaskReader(plan, options)
     try:
-        yield from reader.batches()
+        yield from options.decode(reader.batches(), reader.at_lease)
     finally:
         reader.close()
 
@@ -71,6 +71,7 @@ class TaskReader:
         self._plan = plan
         self._options = options
         self._ring = Ring(options.ring_bytes)
+        self.at_lease = self._ring.slice
         self._background = Background(self._ring.wake)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._ring.wake_reader, selectors.EVENT_READ, _WAKE)
@@ -401,11 +402,9 @@ class TaskReader:
 
     def _let_go(self, released: tuple[TopicPartition, ...]) -> None:
         for partition in released:
-            fetch_state = self._partitions.remove(partition)
-            if fetch_state is not None:
-                self._response_reader.rows.append(
-                    Row(RELEASE, partition.topic, partition.partition, fetch_state.offset, fetch_state.offset)
-                )
+            if (fetch_state := self._partitions.remove(partition)) is not None:
+                row = Row(RELEASE, partition.topic, partition.partition, fetch_state.offset, fetch_state.offset)
+                self._response_reader.rows.append(row)
 
     def close(self) -> None:
         self._background.close()

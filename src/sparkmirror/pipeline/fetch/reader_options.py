@@ -1,17 +1,28 @@
 """What a reader needs beside its plan. Made by `spark.run_reader`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.pipeline.fetch.connection import FetchLimits
+
+AtLease = Callable[[int, int], memoryview]
+"""`at_lease(lease, size)`: the bytes of a run that the reader lent to the writer."""
+Decode = Callable[[Iterator[pa.RecordBatch], AtLease], Iterator[pa.RecordBatch]]
+
+
+def _as_they_come(rows: Iterator[pa.RecordBatch], _: AtLease) -> Iterator[pa.RecordBatch]:
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
     """`ring_bytes` 0 asks for inline payload; `commands` is the command topic.
 
-    `wants` says whether the flow mirrors a topic; `propose` gives its target topic where classes of the user's do.
+    `wants` says whether the flow mirrors a topic; `propose` gives its target topic where classes of the user's do;
+    `decode` makes other rows of the task's (`pipeline.fetch.record_rows`).
     """
 
     source: ClientSettings
@@ -20,4 +31,5 @@ class ReaderOptions:
     wants: Callable[[str], bool]
     commands: tuple[ClientSettings, str] | None = None
     receive_bytes: int = 0
+    decode: Decode = _as_they_come
     propose: Callable[[str], str | None] | None = None

@@ -1,28 +1,30 @@
-"""Decodes fetched runs into record rows, for flows with transforms. Used by `spark.record_reader`.
+"""Decodes fetched runs into record rows, for flows with transforms. Used by `spark.run_reader`.
 
-A generator behind `pipeline.fetch.reader`: rows in, rows out, in the same order. A run row closes every range of
-records, also an empty one.
+Behind `pipeline.fetch.reader`: rows in, rows out, in the same order. A run's own row comes behind its records, also
+where it has none.
 """
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sparkmirror.batch.columns import Columns, decode_some
-from sparkmirror.batch.headers import NEXT_OFFSET, RECORDS, TOTAL_BYTES, Headers, read_headers
+from sparkmirror.batch.headers import NEXT_OFFSET, Headers, read_headers
 from sparkmirror.batch.record_headers import decode_headers
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
+from sparkmirror.pipeline.fetch.reader_options import AtLease
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
 from sparkmirror.pipeline.relay.schema import (
     FLUSH,
     PADDING,
     RECORD,
     RECORD_SCHEMA,
     REFUSED,
-    ROW_SCHEMA,
     RUN,
     TRAIL,
     Row,
@@ -30,81 +32,84 @@ from sparkmirror.pipeline.relay.schema import (
     widen,
 )
 
-_CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
+"""About so many bytes of decompressed records are held at once."""
 _PADDING_SECONDS = 0.1
 """How often rows are flushed while data arrives. After the last ones `pipeline.fetch.reader` does, each second."""
-_PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 
 
-def decode_rows(batches: Iterator[pa.RecordBatch], bound: Bound = USUAL_BOUND) -> Iterator[pa.RecordBatch]:
-    """Rows of `pipeline.relay.schema`, payload inline, as rows of its `RECORD_SCHEMA`. `bound` is for each batch."""
-    pushed_at = 0.0
-    for batch in batches:
-        for at, kind in enumerate(batch.column(0).to_pylist()):
-            if kind not in (FLUSH, TRAIL):
-                yield from _decode_row(batch, at, bound)
-            elif kind == TRAIL or time.monotonic() - pushed_at >= _PADDING_SECONDS:
-                pushed_at = time.monotonic()
-                yield PADDING
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How a task's runs become records: the `carried` columns are filled, `bound` is for each batch."""
+
+    carried: frozenset[str] = CARRIED_COLUMNS
+    bound: Bound = USUAL_BOUND
+
+    def rows(self, batches: Iterator[pa.RecordBatch], at_lease: AtLease) -> Iterator[pa.RecordBatch]:
+        """Rows of `pipeline.relay.schema` as rows of its `RECORD_SCHEMA`; `at_lease` gives the bytes of a lease."""
+        pushed_at = 0.0
+        for batch in batches:
+            for at, kind in enumerate(batch.column(0).to_pylist()):
+                if kind not in (FLUSH, TRAIL):
+                    yield from self._decode_row(batch.slice(at, 1), at_lease)
+                elif kind == TRAIL or time.monotonic() - pushed_at >= _PADDING_SECONDS:
+                    pushed_at = time.monotonic()
+                    yield PADDING
+
+    def _decode_row(self, row: pa.RecordBatch, at_lease: AtLease) -> Iterator[pa.RecordBatch]:
+        run = Row(*(column[0].as_py() for column in row.columns)) if row.column(0)[0].as_py() == RUN else None
+        if run is None or (run.lease is None and not run.payload):
+            yield widen(row)
+            return
+        payload = memoryview(run.payload or b"") if run.lease is None else at_lease(run.lease, run.bytes)
+        yield from self.records(run, payload)
+
+    def records(self, run: Row, payload: memoryview) -> Iterator[pa.RecordBatch]:
+        """The records of a run from its `first_offset` on, and behind them the run's own row.
+
+        If the bytes cannot be decoded from some batch on, a refused row stands for these.
+        """
+        headers, row = None, 0
+        try:
+            headers = read_headers(payload, 0, len(payload))
+            while row < len(headers):
+                columns, stop = decode_some(payload, headers, row, bound=self.bound, enough_bytes=CHUNK_BYTES)
+                kept = columns.rows(int(np.searchsorted(columns.offsets, run.first_offset or 0)), len(columns))
+                if len(kept):
+                    yield _record_rows(kept, run, self.carried)
+                row = stop
+            yield _closing(run, headers)
+        except ProtocolError as problem:
+            reason = f"{problem}; {CONTENT_HINT}" if isinstance(problem, ContentTooLarge) else str(problem)
+            yield from _refuse(run, payload, headers.rows(0, row) if headers and row else None, reason.encode())
 
 
-def _decode_row(batch: pa.RecordBatch, at: int, bound: Bound) -> Iterator[pa.RecordBatch]:
-    payload = batch.column(_PAYLOAD)[at]
-    if batch.column(0)[at].as_py() != RUN or not payload.is_valid or not payload.as_buffer().size:
-        yield widen(batch.slice(at, 1))
-        return
-    names = (name for name in batch.schema.names if name != "payload")
-    run = Row(**{name: batch.column(name)[at].as_py() for name in names})
-    yield from decode_run(run, memoryview(payload.as_buffer()), bound)
+def _closing(run: Row, headers: Headers) -> pa.RecordBatch:
+    codec = int(headers.codec_of(len(headers) - 1)) if len(headers) else 0
+    return _with(run, "codec", codec)
 
 
-def decode_run(run: Row, payload: memoryview, bound: Bound = USUAL_BOUND) -> Iterator[pa.RecordBatch]:
-    """The records of a run from its `first_offset` on, in chunks, each closed by a run row for its range.
-
-    If the bytes cannot be decoded, one refused row stands for the rest of the range, with the reason as payload.
-    """
-    first, left = run.first_offset, run.bytes
-    try:
-        headers = read_headers(payload, 0, len(payload))
-        row = 0
-        while row < len(headers):
-            columns, stop = decode_some(payload, headers, row, bound=bound, enough_bytes=_CHUNK_BYTES)
-            is_last = stop == len(headers)
-            closing = _closing(run, headers, row, stop, first, left if is_last else None)
-            yield from _chunk(columns, closing, int(headers.codec_of(stop - 1)))
-            row, first, left = stop, closing.next_offset, left - closing.bytes
-    except ProtocolError as problem:
-        reason = f"{problem}; {CONTENT_HINT}" if isinstance(problem, ContentTooLarge) else str(problem)
-        rest = run._replace(kind=REFUSED, first_offset=first, bytes=left, payload=reason.encode(), lease=None)
-        yield widen(to_arrow([rest]))
+def _refuse(run: Row, payload: memoryview, read: Headers | None, reason: bytes) -> Iterator[pa.RecordBatch]:
+    """Rows for a run of which only the batches `read` could be decoded. Memory that was lent goes back at once, so one
+    row says where they end; a payload of its own is cut in two."""
+    at = run.first_offset or 0
+    if read is not None:
+        at = max(at, int(read.table[-1, NEXT_OFFSET]))
+    if run.lease is None and read is not None:
+        yield _closing(run._replace(next_offset=at, bytes=read.stop, payload=bytes(payload[: read.stop])), read)
+        run = run._replace(first_offset=at, bytes=run.bytes - read.stop)
+    yield _with(run._replace(kind=REFUSED, payload=reason), "offset", at)
 
 
-def _closing(run: Row, headers: Headers, row: int, stop: int, first: int | None, left: int | None) -> Row:
-    """The run row for the batches `row` … `stop - 1`; the last one (`left` given) reaches the end of the whole run."""
-    table = headers.table[row:stop]
-    following = run.next_offset if left is not None else int(table[-1, NEXT_OFFSET])
-    return run._replace(
-        first_offset=first,
-        next_offset=following,
-        batches=stop - row,
-        records=int(table[~headers.are_control[row:stop], RECORDS].sum()),
-        bytes=int(table[:, TOTAL_BYTES].sum()) if left is None else left,
-        payload=None,
-        lease=None,
-    )
+def _with(row: Row, column: str, value: int) -> pa.RecordBatch:
+    """The row with one of the columns that record rows have besides."""
+    place = RECORD_SCHEMA.get_field_index(column)
+    field = RECORD_SCHEMA.field(place)
+    return widen(to_arrow([row])).set_column(place, field, pa.array([value], field.type))
 
 
-def _chunk(columns: Columns, closing: Row, codec: int) -> Iterator[pa.RecordBatch]:
-    kept = columns.rows(int(np.searchsorted(columns.offsets, closing.first_offset or 0)), len(columns))
-    if len(kept):
-        yield _record_rows(kept, closing)
-    place = RECORD_SCHEMA.get_field_index("codec")
-    yield widen(to_arrow([closing])).set_column(place, RECORD_SCHEMA.field(place), pa.array([codec], pa.int32()))
-
-
-def _record_rows(columns: Columns, run: Row) -> pa.RecordBatch:
+def _record_rows(columns: Columns, run: Row, carried: frozenset[str]) -> pa.RecordBatch:
     count = len(columns)
-    segments = _segments(columns)
     values: dict[str, Any] = {
         "kind": _repeat(RECORD, count),
         "topic": _repeat(run.topic, count),
@@ -112,10 +117,15 @@ def _record_rows(columns: Columns, run: Row) -> pa.RecordBatch:
         "proposed_topic": _repeat(run.proposed_topic, count),
         "offset": pa.array(columns.offsets),
         "timestamp": pa.array(columns.timestamps),
-        "key": segments.take(_every_third(0, columns.key_lengths)),
-        "value": segments.take(_every_third(1, columns.value_lengths)),
-        "headers": decode_headers(segments.take(_every_third(2, columns.headers_lengths))),
     }
+    if carried:
+        segments = _segments(columns)
+        content = {
+            "key": lambda: segments.take(_every_third(0, columns.key_lengths)),
+            "value": lambda: segments.take(_every_third(1, columns.value_lengths)),
+            "headers": lambda: decode_headers(segments.take(_every_third(2, columns.headers_lengths))),
+        }
+        values |= {name: content[name]() for name in carried}
     arrays = [values.get(field.name) for field in RECORD_SCHEMA]
     filled = [
         pa.nulls(count, field.type) if array is None else array

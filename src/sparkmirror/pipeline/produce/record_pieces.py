@@ -5,14 +5,14 @@ Called by `pipeline.produce.record_writer` and `pipeline.produce.repartition`.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from sparkmirror.batch.record_headers import encode_headers
 from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.kept_records import Kept, Part, decode_batch, join
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,78 +43,81 @@ class Origin:
     codec: "Codec"
 
 
-def make_pieces(rows: Sequence[pa.RecordBatch], origin: Origin, sizes: Sizes) -> list[tuple[TopicPartition, "Piece"]]:
-    """The records of `rows` (columns of `pipeline.relay.schema`, written form) as batches, in their order per
-    partition.
+Pieces = list[tuple[TopicPartition, "Piece"]]
 
-    Raises Unroutable for a topic that cannot be, and what `sizes` raises.
+
+def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, sizes: Sizes) -> Pieces:
+    """The records of `rows` (columns of `pipeline.relay.schema`, written form), all of one run, as batches, in their
+    order per partition.
+
+    A batch that goes where it belongs, with all its records, and of which nothing was set stays as it came. Raises
+    Unroutable for a topic that cannot be, and what `pipeline.produce.kept_records.join` and `sizes` raise.
     """
     if not any(batch.num_rows for batch in rows):
         return []
-    table = pa.Table.from_batches(rows).combine_chunks()
-    (whole,) = table.to_batches()
-    columns = _columns(whole)
-    pieces: list[tuple[TopicPartition, Piece]] = []
-    for target, picked in _lanes(whole, columns, origin, sizes):
-        pieces.extend((target, piece) for piece in encode_batches(picked, origin.codec))
+    (whole,) = pa.Table.from_batches(rows).combine_chunks().to_batches()
+    pieces: Pieces = []
+    for part in join(whole, kept):
+        if part.columns is None and _stays_home(part.rows, kept.returned, origin):
+            pieces.append((TopicPartition(origin.remote_topic, origin.source.partition), _as_it_came(part)))
+            continue
+        columns = decode_batch(part.batch, kept.bound) if part.columns is None else part.columns
+        for target, picked in _lanes(part.rows, columns, kept.returned, origin, sizes):
+            pieces.extend((target, piece) for piece in encode_batches(picked, origin.codec))
     return pieces
 
 
-def _columns(rows: pa.RecordBatch) -> "Columns":
-    import numpy as np
+def _as_it_came(part: Part) -> "Piece":
+    from sparkmirror.batch.encoding import find_spans
+    from sparkmirror.batch.piece import Piece
 
-    from sparkmirror.batch.columns import Columns
-
-    headers = pa.array(encode_headers(rows.column("headers")), pa.binary())
-    content: list[Any] = []
-    places = np.empty((rows.num_rows, 6), np.int32)
-    base = 0
-    for at, array in enumerate((rows.column("key"), rows.column("value"), headers)):
-        data, starts, lengths = _bytes_of(array)
-        content.append(data)
-        places[:, 2 * at] = starts + base
-        places[:, 2 * at + 1] = lengths
-        base += len(data)
-    offsets = rows.column("offset").to_numpy()
-    timestamps = rows.column("timestamp").fill_null(-1).to_numpy()
-    return Columns(np.concatenate(content), np.array(offsets), np.array(timestamps), places)
+    data = bytearray(part.batch)
+    data[:8] = bytes(8)  # the base offset, which no checksum covers
+    return Piece(data, find_spans(part.rows.column("offset").to_numpy()), part.rows.num_rows)
 
 
-def _bytes_of(array: pa.Array) -> "tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32]]":
-    """All bytes of a binary array, and the place and length of each element; a length of -1 is null."""
-    import numpy as np
+def _stays_home(rows: pa.RecordBatch, returned: frozenset[str], origin: Origin) -> bool:
+    import pyarrow.compute as pc
 
-    _, edges, data = array.buffers()
-    offsets = np.frombuffer(edges, np.int32)[array.offset : array.offset + len(array) + 1]
-    first, stop = int(offsets[0]), int(offsets[-1])
-    content = np.frombuffer(data, np.uint8)[first:stop] if stop > first else np.zeros(0, np.uint8)
-    lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), -1, np.diff(offsets))
-    return content, offsets[:-1] - first, lengths.astype(np.int32)
+    home = {"target_topic": origin.remote_topic, "target_partition": origin.source.partition}
+    return all(pc.all(pc.equal(rows.column(name), there)).as_py() for name, there in home.items() if name in returned)
 
 
 def _lanes(
-    rows: pa.RecordBatch, columns: "Columns", origin: Origin, sizes: Sizes
+    rows: pa.RecordBatch, columns: "Columns", returned: frozenset[str], origin: Origin, sizes: Sizes
 ) -> "Iterator[tuple[TopicPartition, Columns]]":
     """The records by target partition, in order."""
     import numpy as np
 
+    names, codes = _topics(rows, returned, origin)
+    for code, name in enumerate(names):
+        of_topic = np.arange(len(columns)) if len(names) == 1 else np.flatnonzero(codes == code)
+        wanted = np.full(len(of_topic), origin.source.partition)
+        if "target_partition" in returned:
+            wanted = rows.column("target_partition").fill_null(-1).to_numpy()[of_topic].astype(np.int64)
+        partitions = _partitions(columns, of_topic, wanted, name, origin, sizes)
+        for partition in np.unique(partitions).tolist():
+            picked = of_topic[partitions == partition]
+            yield TopicPartition(name, partition), columns.pick(picked)
+
+
+def _topics(
+    rows: pa.RecordBatch, returned: frozenset[str], origin: Origin
+) -> "tuple[list[str], NDArray[np.int32] | None]":
+    """The topics that the records go to, and which of them each goes to."""
+    if "target_topic" not in returned:
+        return [origin.remote_topic], None
     topics = rows.column("target_topic").dictionary_encode()
     if topics.indices.null_count:
         at = rows.column("offset")[topics.indices.is_null().index(True).as_py()]
         raise Unroutable(f"{origin.source}: the transforms give the record at offset {at} no topic")
-    names, codes = topics.dictionary.to_pylist(), topics.indices.to_numpy()
-    for code, name in enumerate(names):
-        of_topic = np.arange(len(columns)) if len(names) == 1 else np.flatnonzero(codes == code)
-        partitions = _partitions(rows, columns, of_topic, name, origin, sizes)
-        for partition in np.unique(partitions).tolist():
-            picked = of_topic[partitions == partition]
-            yield TopicPartition(name, partition), pick(columns, picked)
+    return topics.dictionary.to_pylist(), topics.indices.to_numpy()
 
 
 def _partitions(
-    rows: pa.RecordBatch,
     columns: "Columns",
     picked: "NDArray[np.int64]",
+    wanted: "NDArray[np.int64]",
     topic: str,
     origin: Origin,
     sizes: Sizes,
@@ -125,8 +128,6 @@ def _partitions(
     """
     import numpy as np
 
-    column = rows.column("target_partition")
-    wanted: NDArray[np.int64] = column.fill_null(-1).to_numpy()[picked].astype(np.int64)
     if topic == origin.remote_topic and bool((wanted == origin.source.partition).all()):
         return wanted  # the same partition of the mirrored topic, which the topic job creates
     if not _TOPIC.fullmatch(topic) or topic in (".", "..") or _INTERNAL.fullmatch(topic):
@@ -134,7 +135,7 @@ def _partitions(
     count = sizes(topic, origin.source)
     leaderless = np.flatnonzero((wanted < 0) | (wanted >= count))
     if len(leaderless):
-        wanted[leaderless] = partitions_by_key(pick(columns, picked[leaderless]), origin.source.partition, count)
+        wanted[leaderless] = partitions_by_key(columns.pick(picked[leaderless]), origin.source.partition, count)
     return wanted
 
 
@@ -162,17 +163,8 @@ def encode_lanes(
 
     for partition in np.unique(partitions).tolist():
         picked = np.flatnonzero(partitions == partition)
-        for piece in encode_batches(pick(columns, picked), codec):
+        for piece in encode_batches(columns.pick(picked), codec):
             yield TopicPartition(topic, partition), piece
-
-
-def pick(columns: "Columns", rows: "NDArray[np.int64]") -> "Columns":
-    """The records at `rows`, over the same bytes."""
-    if len(rows) == len(columns):
-        return columns
-    return replace(
-        columns, offsets=columns.offsets[rows], timestamps=columns.timestamps[rows], places=columns.places[rows]
-    )
 
 
 def encode_batches(columns: "Columns", codec: "Codec") -> "Iterator[Piece]":

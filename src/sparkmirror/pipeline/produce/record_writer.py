@@ -1,7 +1,7 @@
 """The writing end of `kafka-records`: takes rows of records and hands batches to the sender. Runs in a Python worker.
 
-As `pipeline.produce.writer`, which it extends. A range of records is passed on when its run row comes: the range
-accounts for records that a filter dropped. Topics that transforms route to are looked up, or created, once per topic
+As `pipeline.produce.writer`, which it extends. The records of a run are passed on when its own row comes: it accounts
+for those that a filter dropped. Topics that transforms route to are looked up, or created, once per topic
 and task on the row thread.
 """
 
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparkmirror.batch.header import Codec
+from sparkmirror.batch.header import Codec, iterate_headers
+from sparkmirror.batch.unpacking import bound_for
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.model import NO_EPOCH, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.kept_records import Kept
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
 from sparkmirror.pipeline.produce.writer import WritingTask
 from sparkmirror.pipeline.relay.schema import DEAD, FLUSH, PLAN, RECORD, REFUSED, ROW_SCHEMA, RUN, WRITTEN_COLUMNS
@@ -31,61 +33,24 @@ if TYPE_CHECKING:
 
 _EMPTY = memoryview(b"")
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
-_RANGE_BYTES_MAX = 4 << 20
 _FIELDS = {name: place for place, name in enumerate(WRITTEN_COLUMNS)}
 _CONTROL_COLUMNS = (*(place for place in range(len(ROW_SCHEMA)) if place != _PAYLOAD), _FIELDS["target_topic"])
 
 
-class _Range:
-    """One source partition's next range: its rows, and the run rows that close it."""
-
-    def __init__(self) -> None:
-        self.rows: list[pa.RecordBatch] = []
-        self.first = 0
-        self.following = -1
-        self.records = 0
-        self.size_bytes = 0
-        self.max_timestamp = -1
-        self.high_watermark = -1
-        self.fetched_at_ms = 0
-        self.leader_epoch = NO_EPOCH
-        self.turns = 0
-        self.codec = 0
-
-    def is_continued_by(self, run: dict[str, Any]) -> bool:
-        """Whether the run row continues this range. Rows that were read again after an order, from another offset or of
-        another epoch, are another range."""
-        return self.following < 0 or (
-            (self.following, self.leader_epoch, self.turns) == (run["first_offset"], run["leader_epoch"], run["turns"])
-        )
-
-    def close_with(self, run: dict[str, Any]) -> None:
-        """Extend the range by that of a run row."""
-        if self.following < 0:
-            self.first = run["first_offset"]
-            self.fetched_at_ms = run["fetched_at"]
-        self.following = run["next_offset"]
-        self.records += run["records"]
-        self.size_bytes += run["bytes"]
-        self.max_timestamp = max(self.max_timestamp, run["max_timestamp"])
-        self.high_watermark = run["high_watermark"]
-        self.leader_epoch, self.turns = run["leader_epoch"], run["turns"]
-        self.codec = run["codec"] or 0
-
-
 class RecordTask(WritingTask):
-    """One `write` call of records."""
+    """One `write` call of records. `returned` are the columns that the flow's steps set."""
 
-    def __init__(self, options: SenderOptions, flow: FlowConfig) -> None:
+    def __init__(self, options: SenderOptions, flow: FlowConfig, returned: frozenset[str]) -> None:
         super().__init__(options)
         self._listens = False
         self._flow = flow
+        self._returned = returned
+        self._bound = bound_for(flow.unpacked_bytes_max)
         self._sizes = TopicSizes(flow)
         self._open: list[pa.RecordBatch] = []
-        self._ranges: dict[TopicPartition, _Range] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Rows in order: records, and behind those of a range the row that closes it."""
+        """Rows in order: records, and behind those of a run the row that closes it."""
         records, controls = _sort_out(batch)
         start = 0
         for at in [*controls, batch.num_rows]:
@@ -97,74 +62,71 @@ class RecordTask(WritingTask):
             start = at + 1
             if at < batch.num_rows:
                 self._take_control(batch, at)
-        self._pass_on_ranges()
         self._raise_if_failed()
 
     def _take_control(self, batch: pa.RecordBatch, at: int) -> None:
         kind = batch.column(0)[at].as_py()
-        if kind == RUN:
-            self._close_range(_row(batch, at))
-            return
-        self._pass_on_ranges()
-        if kind == REFUSED:
-            self._refuse(_row(batch, at))
-            return
         payload = batch.column(_PAYLOAD)[at]
         if kind == PLAN and self._sender is None:
             self._begin(payload.as_py())
-        else:
-            self._put(self._read([batch.column(place)[at].as_py() for place in _CONTROL_COLUMNS], payload))
+            return
+        delivery = self._read([batch.column(place)[at].as_py() for place in _CONTROL_COLUMNS], payload)
+        assert isinstance(delivery, Delivery), "a flow with transforms puts no records by key"
+        if kind not in (RUN, REFUSED):
+            self._put(delivery)
+            return
+        rows, self._open = self._open, []
+        run = _row(batch, at)
+        self._put(self._route(delivery, rows, run) if kind == RUN else self._refuse(delivery, rows, run))
 
-    def _close_range(self, run: dict[str, Any]) -> None:
-        source = TopicPartition(run["topic"], run["partition"])
-        if source in self._ranges and not self._ranges[source].is_continued_by(run):
-            self._pass_on_ranges()
-        found = self._ranges.setdefault(source, _Range())
-        found.rows += self._open
-        self._open = []
-        found.close_with(run)
-        if found.size_bytes > _RANGE_BYTES_MAX:
-            self._pass_on_ranges()
+    def _route(self, run: Delivery, rows: list[pa.RecordBatch], row: dict[str, Any]) -> Bundle:
+        assert run.partition is not None
+        remote = self._flow.remote_topic(run.partition.topic)
+        bare = run._replace(target_topic=remote, payload=_EMPTY)
+        origin = Origin(run.partition, remote, Codec(row["codec"] or 0))
+        try:
+            kept = Kept(run.payload, self._returned, self._bound)
+            pieces = make_pieces(rows, kept, origin, self._sizes.count)
+        except (Unroutable, ProtocolError) as problem:
+            return Bundle(bare, row["bytes"], (), str(problem))
+        return Bundle(bare, row["bytes"], tuple(pieces))
 
-    def _pass_on_ranges(self) -> None:
-        ranges, self._ranges = self._ranges, {}
-        for source, found in ranges.items():
-            remote = self._flow.remote_topic(source.topic)
-            try:
-                pieces = make_pieces(found.rows, Origin(source, remote, Codec(found.codec)), self._sizes.count)
-                problem = ""
-            except Unroutable as unroutable:
-                pieces, problem = [], str(unroutable)
-            self._put(
-                Bundle(
-                    Delivery(
-                        RUN, source, remote, found.first, found.following, found.records, found.high_watermark,
-                        found.max_timestamp, _EMPTY, None, found.fetched_at_ms, found.leader_epoch, found.turns,
-                    ),
-                    found.size_bytes, tuple(pieces), problem,
-                )
-            )  # fmt: skip
+    def _refuse(self, delivery: Delivery, rows: list[pa.RecordBatch], row: dict[str, Any]) -> Bundle:
+        """The records before the offset that cannot be read go on; what is left of the run waits."""
+        at, reason = row["offset"], bytes(row["payload"]).decode()
+        if delivery.lease is not None and at > delivery.first_offset:
+            readable = _whole_before(delivery.payload, at)
+            before = delivery._replace(kind=RUN, next_offset=at, lease=None, payload=readable)
+            self._put(self._route(before, rows, row | {"bytes": 0, "codec": _codec_of(readable)}))
+        rest = delivery._replace(kind=RUN, first_offset=at, target_topic=None, payload=_EMPTY)
+        return Bundle(rest, row["bytes"], (), reason)
 
     def _close_clients(self) -> None:
         self._sizes.close()
 
-    def _refuse(self, row: dict[str, Any]) -> None:
-        source = TopicPartition(row["topic"], row["partition"])
-        delivery = Delivery(
-            RUN, source, None, row["first_offset"], row["next_offset"], row["records"], row["high_watermark"],
-            row["max_timestamp"], _EMPTY, None, 0, row["leader_epoch"], row["turns"],
-        )  # fmt: skip
-        self._put(Bundle(delivery, row["bytes"], (), bytes(row["payload"]).decode()))
+
+def _whole_before(payload: memoryview, offset: int) -> memoryview:
+    """The batches that begin before a source offset."""
+    stop = 0
+    for at, header in iterate_headers(payload, 0, len(payload)):
+        if header.base_offset >= offset:
+            break
+        stop = at + header.total_bytes
+    return payload[:stop]
+
+
+def _codec_of(batches: memoryview) -> Codec:
+    codec = Codec.NONE
+    for _, header in iterate_headers(batches, 0, len(batches)):
+        codec = codec if header.is_control else header.codec
+    return codec
 
 
 def _row(batch: pa.RecordBatch, at: int) -> dict[str, Any]:
-    return {name: batch.column(_FIELDS[name])[at].as_py() for name in _RANGE_FIELDS}
+    return {name: batch.column(_FIELDS[name])[at].as_py() for name in _OWN_FIELDS}
 
 
-_RANGE_FIELDS = (
-    "topic", "partition", "first_offset", "next_offset", "records", "bytes", "max_timestamp", "high_watermark",
-    "fetched_at", "leader_epoch", "turns", "payload", "codec",
-)  # fmt: skip
+_OWN_FIELDS = ("bytes", "payload", "codec", "offset")
 
 
 def _sort_out(batch: pa.RecordBatch) -> "tuple[NDArray[np.bool_], list[int]]":

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
 
+CARRIED_COLUMNS: Final = frozenset({"key", "value", "headers"})
+"""Columns of a record that a flow's rows have only where a step reads them."""
+RETURNED_COLUMNS: Final = CARRIED_COLUMNS | {"timestamp", "target_topic", "target_partition"}
+"""Columns that the writer takes from rows only where a step sets them."""
 STANDALONE = "standalone"
 """The run of queries that are started without a run's name; no command is sent to it, as it could mean any of them."""
 
@@ -17,13 +21,17 @@ STANDALONE = "standalone"
 class RunsOptions:
     """`config` is the text of a MirrorMaker 2 file and may hold secrets; `flow` is written `A->B`.
 
-    `process` names one of the processes that share the flow; without it the query takes the whole flow.
+    `process` names one of the processes that share the flow; without it the query takes the whole flow. `carried` and
+    `returned` are of flows with transforms: the columns of a record that their steps read, and those that they set;
+    all of them where nobody says.
     """
 
     config: str = field(repr=False)
     flow_name: str
     run: str
     process: str = ""
+    carried: frozenset[str] = CARRIED_COLUMNS
+    returned: frozenset[str] = RETURNED_COLUMNS
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, str]) -> Self:
@@ -31,7 +39,9 @@ class RunsOptions:
         config, flow = options.get("config"), options.get("flow")
         if not config or not flow:
             raise ConfigError("kafka-runs needs the options `config` and `flow`.", 'Add .option("flow", "A->B").')
-        return cls(config, flow, options.get("run", STANDALONE), options.get("process", ""))
+        carried = _columns(options.get("carried"), CARRIED_COLUMNS)
+        returned = _columns(options.get("returned"), RETURNED_COLUMNS)
+        return cls(config, flow, options.get("run", STANDALONE), options.get("process", ""), carried, returned)
 
     def flow(self) -> "FlowConfig":
         """Raises ConfigError that lists every problem of the text."""
@@ -40,3 +50,7 @@ class RunsOptions:
 
         properties = parse_properties(self.config, "the option config")
         return parse_config(properties, flows=[self.flow_name]).flows[0]
+
+
+def _columns(named: str | None, every: frozenset[str]) -> frozenset[str]:
+    return every if named is None else frozenset(named.split(",")) & every

@@ -39,18 +39,19 @@ the batch's rows.
 The row of flows with transforms: one per record, and one per range of records that closes it.
 
 The columns of `pipeline.relay.schema` stand first and mean the same; its *run* row comes behind the *record* rows of
-the range it accounts for, without payload: `bytes` is what the range took on the source. Then:
+the run it accounts for. The run's batches pass with it, or stay where its lease says: the writer takes from them what
+no step of the flow reads or changes, which a record row does not have (`spark.record_plan`). Then:
 
-    codec             on run rows: of the range's last batch
-    offset            source offset of the record
+    codec             on run rows: of the run's last batch
+    offset            source offset of the record; on refused rows with a lease, of the first record that is refused
     timestamp         of the record, ms since the epoch
-    key, value        as they are; null is absent
+    key, value        as they are, if a step reads them; null is absent
     headers           in their order, repeated names too; a name's bytes pass unchecked
-    target_topic      added by the flow's plan: where the record goes
-    target_partition  added by the flow's plan: null leaves it to `pipeline.produce.routing`
+    target_topic      added by the flow's plan, if a step sets it: where the record goes
+    target_partition  likewise; null leaves it to `pipeline.produce.routing`
 
 Kinds beside those of `pipeline.relay.schema`: *record*; *dead*, a record that goes to the dead-letter topic; *refused*,
-a range that could not be read, `payload` says why.
+a run that could not be read from some offset on, `payload` says why.
 
 Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: PADDING pushes what is there out.
 """

@@ -12,12 +12,14 @@ from sparkmirror.batch.record_headers import HEADER_TYPE
 from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce import record_pieces
+from sparkmirror.pipeline.produce.kept_records import Kept
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
 from sparkmirror.policy.partitioner import murmur2_partition
 
 SOURCE = TopicPartition("orders", 1)
 HOME = TopicPartition("A.orders", 1)
 ORIGIN = Origin(SOURCE, "A.orders", Codec.NONE)
+NOTHING_KEPT = Kept(memoryview(b""))
 
 
 def rows(*records: dict[str, Any]) -> pa.RecordBatch:
@@ -51,7 +53,7 @@ def no_sizes(topic: str, source: TopicPartition) -> int:
 
 def sorted_out(batches: Sequence[pa.RecordBatch], partitions: int = 3) -> dict[TopicPartition, list[Record]]:
     found: dict[TopicPartition, list[Record]] = {}
-    for where, piece in make_pieces(batches, ORIGIN, lambda _topic, _source: partitions):
+    for where, piece in make_pieces(batches, NOTHING_KEPT, ORIGIN, lambda _topic, _source: partitions):
         found.setdefault(where, []).extend(decode_records(piece.data))
     return found
 
@@ -62,7 +64,7 @@ def test_untouched_records_go_to_their_own_partition_as_they_are() -> None:
         {"value": None, "timestamp": -1},
         {"key": b"", "value": b"", "offset": 7},
     )
-    ((where, piece),) = make_pieces([batch], ORIGIN, no_sizes)
+    ((where, piece),) = make_pieces([batch], NOTHING_KEPT, ORIGIN, no_sizes)
     assert where == HOME
     assert piece.spans == (Span(0, 2), Span(7, 1))
     assert decode_records(piece.data) == [
@@ -74,7 +76,7 @@ def test_untouched_records_go_to_their_own_partition_as_they_are() -> None:
 
 def test_slices_of_a_larger_batch_are_taken_alone() -> None:
     batch = rows(*({"key": b"%d" % at, "value": b"v%d" % at} for at in range(10)))
-    ((_, piece),) = make_pieces([batch.slice(2, 3), batch.slice(7, 1)], ORIGIN, no_sizes)
+    ((_, piece),) = make_pieces([batch.slice(2, 3), batch.slice(7, 1)], NOTHING_KEPT, ORIGIN, no_sizes)
     assert [record.key for record in decode_records(piece.data)] == [b"2", b"3", b"4", b"7"]
 
 
@@ -108,21 +110,21 @@ def test_order_within_a_target_partition_is_the_source_s() -> None:
 def test_a_record_larger_than_a_batch_goes_alone_and_the_others_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_pieces, "BATCH_BYTES_MAX", 400)
     sizes = [10, 10, 1000, 10, 10, 300, 10]
-    pieces = make_pieces([rows(*({"value": bytes(size)} for size in sizes))], ORIGIN, no_sizes)
+    pieces = make_pieces([rows(*({"value": bytes(size)} for size in sizes))], NOTHING_KEPT, ORIGIN, no_sizes)
     assert [len(record.value or b"") for _, piece in pieces for record in decode_records(piece.data)] == sizes
 
 
 def test_nothing_left_is_nothing_to_send() -> None:
-    assert make_pieces([rows().slice(0, 0)], ORIGIN, no_sizes) == []
-    assert make_pieces([], ORIGIN, no_sizes) == []
+    assert make_pieces([rows().slice(0, 0)], NOTHING_KEPT, ORIGIN, no_sizes) == []
+    assert make_pieces([], NOTHING_KEPT, ORIGIN, no_sizes) == []
 
 
 @pytest.mark.parametrize("topic", ["", "a b", "..", "__consumer_offsets", "mm2-offsets.A.internal", "x" * 250])
 def test_a_topic_that_cannot_be_is_refused(topic: str) -> None:
     with pytest.raises(Unroutable, match="orders-1: the transforms send records to"):
-        make_pieces([rows({"topic": topic})], ORIGIN, no_sizes)
+        make_pieces([rows({"topic": topic})], NOTHING_KEPT, ORIGIN, no_sizes)
 
 
 def test_a_record_without_a_topic_is_refused_with_its_offset() -> None:
     with pytest.raises(Unroutable, match="give the record at offset 1 no topic"):
-        make_pieces([rows({}, {"topic": None})], ORIGIN, no_sizes)
+        make_pieces([rows({}, {"topic": None})], NOTHING_KEPT, ORIGIN, no_sizes)

@@ -1,0 +1,153 @@
+"""Joins the rows of a run's records with what of these records did not pass Spark. Pure; called by
+`pipeline.produce.record_pieces`."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from sparkmirror.batch.record_headers import encode_headers
+from sparkmirror.batch.unpacking import USUAL_BOUND, Bound
+from sparkmirror.errors import ProtocolError
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sparkmirror.batch.columns import Columns
+
+_CONTENT: Final = ("key", "value", "headers")
+_BYTES: Final = CARRIED_COLUMNS | {"timestamp"}
+_WHOLE_BYTES_MIN: Final = 8 << 10
+"""Smaller batches are gathered into larger ones, as each would be a request's only one of its partition."""
+_CHUNK_BYTES: Final = 1 << 20
+_NOTHING: Final = memoryview(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The batches of a run as they came, and the columns that are taken from its rows instead (`returned`)."""
+
+    payload: memoryview
+    returned: frozenset[str] = RETURNED_COLUMNS
+    bound: Bound = USUAL_BOUND
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows, in order, and their records: as `columns`, or as the `batch` that came where all its records are
+    there, and nothing of them was set."""
+
+    rows: pa.RecordBatch
+    columns: "Columns | None" = None
+    batch: memoryview = _NOTHING
+
+
+def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
+    """All of the rows (columns of `pipeline.relay.schema`, written form), which are of one run.
+
+    Raises ProtocolError for rows that are not of the run, and what `batch.columns.decode_some` raises.
+    """
+    if kept.returned.issuperset(_CONTENT):
+        yield Part(rows, columns_of(rows))
+        return
+    import numpy as np
+
+    from sparkmirror.batch.columns import decode_some
+    from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, POSITION, RECORDS, TOTAL_BYTES, read_headers
+
+    offsets = rows.column("offset").to_numpy()
+    headers = read_headers(kept.payload, 0, len(kept.payload))
+    table = headers.table
+    first = np.searchsorted(offsets, table[:, BASE_OFFSET])
+    stop = np.searchsorted(offsets, table[:, NEXT_OFFSET])
+    whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
+    whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(_BYTES)
+    done = row = 0
+    while row < len(headers):
+        if first[row] == stop[row]:
+            row += 1
+            continue
+        if whole[row]:
+            reached, at = row + 1, int(table[row, POSITION])
+            part = Part(
+                rows.slice(first[row], stop[row] - first[row]), batch=kept.payload[at:][: table[row, TOTAL_BYTES]]
+            )
+        else:
+            behind = np.flatnonzero(whole[row:])
+            mixed = headers.rows(0, row + int(behind[0])) if len(behind) else headers
+            columns, reached = decode_some(kept.payload, mixed, row, bound=kept.bound, enough_bytes=_CHUNK_BYTES)
+            own = rows.slice(first[row], stop[reached - 1] - first[row])
+            part = Part(own, _restore(own, columns, kept.returned))
+        yield part
+        done, row = done + part.rows.num_rows, reached
+    if done != rows.num_rows:
+        raise ProtocolError(f"{rows.num_rows - done} rows are of no record in their run's batches")
+
+
+def decode_batch(batch: memoryview, bound: Bound) -> "Columns":
+    """The records of one batch."""
+    from sparkmirror.batch.columns import decode
+
+    return decode(batch, 0, len(batch), bound=bound)
+
+
+def _restore(rows: pa.RecordBatch, columns: "Columns", returned: Collection[str]) -> "Columns":
+    """The records that the rows stand for, with what was set in place of what they had."""
+    import numpy as np
+
+    offsets = rows.column("offset").to_numpy()
+    at = np.searchsorted(columns.offsets, offsets)
+    if len(at) and (at[-1] >= len(columns) or (columns.offsets[at] != offsets).any()):
+        raise ProtocolError(f"a row between the offsets {offsets[0]} and {offsets[-1]} is of no record of its run")
+    picked = columns.pick(at)
+    content, places = [picked.content], picked.places.copy()
+    _put_content(rows, [name for name in _CONTENT if name in returned], content, places)
+    timestamps = np.array(rows.column("timestamp").fill_null(-1).to_numpy())
+    joined = content[0] if len(content) == 1 else np.concatenate(content)
+    return replace(picked, content=joined, timestamps=timestamps, places=places)
+
+
+def columns_of(rows: pa.RecordBatch) -> "Columns":
+    """The records as the rows alone have them."""
+    import numpy as np
+
+    from sparkmirror.batch.columns import Columns
+
+    content: list[Any] = []
+    places = np.empty((rows.num_rows, 6), np.int32)
+    _put_content(rows, _CONTENT, content, places)
+    offsets = rows.column("offset").to_numpy()
+    timestamps = rows.column("timestamp").fill_null(-1).to_numpy()
+    return Columns(np.concatenate(content), np.array(offsets), np.array(timestamps), places)
+
+
+def _put_content(
+    rows: pa.RecordBatch, names: Collection[str], content: "list[NDArray[np.uint8]]", places: "NDArray[np.int32]"
+) -> None:
+    """Append the bytes of these columns to `content`, and note in `places` where they stand."""
+    base = sum(map(len, content))
+    for name in names:
+        array = rows.column(name)
+        if name == "headers":
+            array = pa.array(encode_headers(array), pa.binary())
+        data, starts, lengths = _bytes_of(array)
+        content.append(data)
+        at = 2 * _CONTENT.index(name)
+        places[:, at] = starts + base
+        places[:, at + 1] = lengths
+        base += len(data)
+
+
+def _bytes_of(array: pa.Array) -> "tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32]]":
+    """All bytes of a binary array, and the place and length of each element; a length of -1 is null."""
+    import numpy as np
+
+    _, edges, data = array.buffers()
+    offsets = np.frombuffer(edges, np.int32)[array.offset : array.offset + len(array) + 1]
+    first, stop = int(offsets[0]), int(offsets[-1])
+    content = np.frombuffer(data, np.uint8)[first:stop] if stop > first else np.zeros(0, np.uint8)
+    lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), -1, np.diff(offsets))
+    return content, offsets[:-1] - first, lengths.astype(np.int32)

@@ -1,0 +1,131 @@
+"""What did not pass Spark is joined again: untouched columns, and whole batches as they came."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.batch.header import Codec
+from sparkmirror.batch.record_headers import HEADER_TYPE
+from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.errors import ProtocolError
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.fetch.record_rows import Decoding
+from sparkmirror.pipeline.produce import kept_records
+from sparkmirror.pipeline.produce.kept_records import Kept
+from sparkmirror.pipeline.produce.record_pieces import Origin, make_pieces
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
+from sparkmirror.pipeline.relay.schema import RECORD, RUN, Row
+
+HOME = TopicPartition("A.orders", 1)
+ORIGIN = Origin(TopicPartition("orders", 1), "A.orders", Codec.LZ4)
+SET_KEY = b"set"
+
+
+def batch_of(first: int, count: int, codec: Codec = Codec.LZ4) -> bytes:
+    records = [Record(first + at, 9 * at, b"k%d" % at, bytes(1000), ((b"h", b"%d" % at),)) for at in range(count)]
+    return encode_batch(records, codec, base_offset=first)
+
+
+def rows_of(payload: bytes, kept: set[int], returned: frozenset[str] = frozenset()) -> list[pa.RecordBatch]:
+    """What Spark gives back of a run, where it drops all records but `kept`, and sets the key where that is
+    returned."""
+    run = Row(RUN, "orders", 1, 0, 10_000, payload=payload)
+    found = []
+    for batch in Decoding(frozenset()).records(run, memoryview(payload)):
+        if batch.column(0)[0].as_py() == RECORD:
+            rows = batch.filter(pa.array([at in kept for at in batch.column("offset").to_pylist()]))
+            keys = pa.array([SET_KEY] * len(rows), pa.binary()) if "key" in returned else rows.column("key")
+            rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)
+            rows = rows.append_column("target_topic", pa.nulls(len(rows), pa.string()))
+            found.append(rows.append_column("target_partition", pa.nulls(len(rows), pa.int32())))
+    return found
+
+
+def no_sizes(topic: str, source: TopicPartition) -> int:
+    raise AssertionError(f"nobody needs to know how many partitions {topic} has, for {source}")
+
+
+def pieces_of(payload: bytes, rows: list[pa.RecordBatch], returned: frozenset[str] = frozenset()) -> list[Any]:
+    found = make_pieces(rows, Kept(memoryview(payload), returned), ORIGIN, no_sizes)
+    assert {where for where, _ in found} <= {HOME}
+    return [piece for _, piece in found]
+
+
+def test_a_batch_that_lost_nothing_goes_on_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_records, "_WHOLE_BYTES_MIN", 1)
+    payload = batch_of(100, 5) + batch_of(105, 5) + batch_of(120, 5)
+    first, second, third = pieces_of(payload, rows_of(payload, {*range(100, 107), *range(120, 125)}))
+    size = len(batch_of(100, 5))
+    assert first.data[8:] == payload[8:size] and first.data[:8] == bytes(8)
+    assert [one.offset for one in decode_records(second.data)] == [0, 1]
+    assert third.data[8:] == batch_of(120, 5)[8:]
+    assert [(piece.spans, piece.records) for piece in (first, second, third)] == [
+        (((100, 5),), 5), (((105, 2),), 2), (((120, 5),), 5),
+    ]  # fmt: skip
+
+
+def test_small_batches_are_gathered_although_they_lost_nothing() -> None:
+    payload = batch_of(0, 1) + batch_of(1, 1)
+    (piece,) = pieces_of(payload, rows_of(payload, {0, 1}))
+    assert piece.records == 2
+
+
+def test_what_is_set_takes_the_place_of_what_came_and_all_else_stays() -> None:
+    returned = frozenset({"key"})
+    payload = batch_of(0, 3)
+    (piece,) = pieces_of(payload, rows_of(payload, {0, 2}, returned), returned)
+    found = decode_records(piece.data)
+    assert [(one.key, one.value, one.headers, one.timestamp) for one in found] == [
+        (SET_KEY, bytes(1000), ((b"h", b"%d" % at),), 9 * at) for at in (0, 2)
+    ]
+
+
+def test_rows_that_are_of_no_record_of_the_run_are_refused() -> None:
+    payload = batch_of(0, 3)
+    rows = rows_of(payload, {0, 1, 2})
+    for other in (batch_of(10, 3), batch_of(0, 2), b""):
+        with pytest.raises(ProtocolError, match=r"of no record"):
+            pieces_of(other, rows)
+
+
+@given(st.data())
+def test_any_choice_of_records_and_columns_gives_what_all_columns_through_spark_would(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
+    codec = data.draw(st.sampled_from([Codec.NONE, Codec.LZ4, Codec.ZSTD]))
+    payload = b"".join(batch_of(20 * at, size, codec) for at, size in enumerate(sizes))
+    offsets = [20 * at + one for at, size in enumerate(sizes) for one in range(size)]
+    kept = set(data.draw(st.lists(st.sampled_from(offsets), unique=True)))
+    returned = frozenset(data.draw(st.sets(st.sampled_from(sorted(CARRIED_COLUMNS)))))
+    run = Row(RUN, "orders", 1, 0, 10_000, payload=payload)
+    every = [
+        _aimed(batch.filter(pa.array([at in kept for at in batch.column("offset").to_pylist()])))
+        for batch in Decoding().records(run, memoryview(payload))
+        if batch.column(0)[0].as_py() == RECORD
+    ]
+    wanted = _records(make_pieces(every, Kept(memoryview(payload), RETURNED_COLUMNS), ORIGIN, no_sizes))
+    some = [_without(batch, CARRIED_COLUMNS - returned) for batch in every]
+    assert _records(make_pieces(some, Kept(memoryview(payload), returned), ORIGIN, no_sizes)) == wanted
+
+
+def _aimed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    rows = rows.append_column("target_topic", pa.array([HOME.topic] * len(rows), pa.string()))
+    return rows.append_column("target_partition", pa.array([HOME.partition] * len(rows), pa.int32()))
+
+
+def _without(rows: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
+    for name in names:
+        kind = pa.list_(HEADER_TYPE) if name == "headers" else pa.binary()
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.nulls(len(rows), kind))
+    return rows
+
+
+def _records(pieces: list[Any]) -> list[tuple[int, bytes | None, bytes | None, Any, int]]:
+    found = []
+    for _, piece in pieces:
+        offsets = [span.first_offset + at for span in piece.spans for at in range(span.records)]
+        for offset, one in zip(offsets, decode_records(piece.data), strict=True):
+            found.append((offset, one.key, one.value, one.headers, one.timestamp))
+    return found
