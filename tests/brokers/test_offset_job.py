@@ -1,9 +1,11 @@
 """The offset job on real brokers, without a mirror: the offset map is written by hand, all else is as in a run."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from tests.brokers.offset_story import Story, told
 from tests.oracle import DEADLINE_SECONDS_LEAST
@@ -11,11 +13,14 @@ from tests.oracle import DEADLINE_SECONDS_LEAST
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.groups import GroupOffsetsClient
-from sparkmirror.kafka.publish import publish
+from sparkmirror.kafka.publish import Publisher, publish
+from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import TopicPartition
-from sparkmirror.sync.offset_job import OffsetJob
+from sparkmirror.sync.offset_job import MapKeeper, OffsetJob
 from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -169,6 +174,49 @@ def test_a_map_whose_topic_is_deleted_is_written_again_by_the_running_mirror(
         assert [state.translator.translate(partition, at) for at in (50, 150)] == [
             Translated(remote, 50, True), Translated(remote, 149, True)
         ]  # fmt: skip
+
+
+def test_a_map_that_is_written_again_leaves_what_a_writer_stores_in_a_transaction(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is younger, and lies behind the last stable offset until its transaction ends."""
+    monkeypatch.setattr("sparkmirror.sync.offset_job._LOOK_SECONDS", 0.0)
+    partition = TopicPartition("orders", 0)
+    older, younger = OffsetMap(0), OffsetMap(0)
+    older.append(0, 100, 0)
+    younger.append(0, 200, 0)
+    key = encode_key(story.flow.name.source, partition, ChunkName(1, 1, 1))
+    known = MapView(story.flow.name.source)
+    known.take(key, encode_chunk(older.as_chunk()))
+    keeper = MapKeeper(story.flow)
+    with Publisher(story.flow.target, "test") as publisher:
+        assert not keeper.keep(story.target, publisher, known)
+        _make_map_topic_again(story)
+        writer = Producer({**story.target_client, "transactional.id": f"writer-{story.flow.name.source}"})
+        writer.init_transactions(DEADLINE_SECONDS_LEAST)
+        writer.begin_transaction()
+        writer.produce(story.topics.offset_map, encode_chunk(younger.as_chunk()), key)
+        assert not writer.flush(DEADLINE_SECONDS_LEAST)
+        kept: list[bool] = []
+        keeping = threading.Thread(target=lambda: kept.append(keeper.keep(story.target, publisher, known)))
+        keeping.start()
+        keeping.join(3.0)  # it waits; it would have written by then
+        writer.commit_transaction(DEADLINE_SECONDS_LEAST)
+        keeping.join(DEADLINE_SECONDS_LEAST)
+    assert kept == [True]
+    with open_tail(story.flow.target, "test", [TopicPartition(story.topics.offset_map, 0)]) as tail:
+        stored = [record.value for record in tail.read_to_end() if record.key == key]
+    assert stored[-1] == encode_chunk(younger.as_chunk())
+
+
+def _make_map_topic_again(story: Story) -> None:
+    admin = AdminClient(dict(story.target_client))
+    (deleted,) = admin.delete_topics([story.topics.offset_map]).values()
+    deleted.result(60)
+    ends_at = time.monotonic() + 60
+    while story.topics.offset_map in story.target.list_topics():
+        assert time.monotonic() < ends_at
+    ensure_ledger_topics(story.target, story.topics)
 
 
 def test_a_thousand_groups_of_fifty_partitions_are_refreshed_in_one_round(story: Story) -> None:

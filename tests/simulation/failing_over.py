@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.scheduler import Process, SimKilled
 
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, is_another_topic
 from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
 from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, restore_offsets
 from sparkmirror.operations.failover_snapshot import look
@@ -127,5 +127,6 @@ class Person:
             if topic is None or topic.made_at > began or truth.truncations or truth.is_blind:
                 continue
             position = view.position(where)
-            if position is None or position.topic_id != topic.topic_id or position.offset < end:
+            is_other = position is not None and is_another_topic(position.topic_id, topic.topic_id)
+            if position is None or is_other or position.offset < end:
                 scene.checker.fail(f"{where} is said to be mirrored up to {end}, and stands at {position}")

@@ -19,6 +19,7 @@ from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import Publisher
+from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.setup import ensure_compacted_topic, ensure_ledger_topics, mirror_topics
 from sparkmirror.ledger.syncs import SyncEmitter
@@ -257,16 +258,33 @@ class MapKeeper:
         return True
 
     def _write(self, target: Admin, publisher: Publisher) -> None:
-        """Write the remembered maps; records that writers have stored since are younger, and stay."""
+        """Write the remembered maps; records that writers store meanwhile, or in open transactions, are younger, and
+        stay."""
         flow = self._flow
         ensure_ledger_topics(target, self._topics)
         topic = self._topics.offset_map
-        with open_tail(flow.target, "offsets", [TopicPartition(topic, 0)]) as tail:
-            there = {record.key for record in tail.read_to_end()}
-        records = [(one.key, one.value) for one in self._maps.records() if one.key not in there]
-        publisher.write(topic, records)
+        where, count = TopicPartition(topic, 0), 0
+        with open_tail(flow.target, "offsets", [where]) as tail:
+            there = {record.key for record in tail.read_to({where: target.await_end(where)})}
+            records = {one.key: one.value for one in self._maps.records() if one.key not in there}
+            while records:
+                publisher.write(topic, list(records.items()))
+                count += len(records)
+                records = _overtaken(tail.read_to({where: target.await_end(where)}), records)
         self._topic_id = target.list_topics([topic])[topic].topic_id
         log.warning(
             "%s: topic %s was gone; the offset map of %d partitions was written again (%d records).",
-            flow.name, topic, len(self._maps.partitions), len(records),
+            flow.name, topic, len(self._maps.partitions), count,
         )  # fmt: skip
+
+
+def _overtaken(read: Iterable[TailRecord], written: Mapping[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+    """The records of others that lie right before what was written of the same keys, and count for older now."""
+    younger: dict[bytes, bytes | None] = {}
+    last: dict[bytes, bytes | None] = {}
+    for record in read:
+        if record.key is not None and record.key in written:
+            last[record.key] = record.value
+            if record.value != written[record.key]:
+                younger[record.key] = record.value
+    return {key: value for key, value in younger.items() if last[key] != value}
