@@ -15,12 +15,16 @@ LOGIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required usern
 
 
 def assert_one_sentence(ended: Ended, status: int, *words: str) -> None:
-    """One line, and a hint below it at most; beside it, what other tests' mirrors have left on the shared clusters, and
-    that PLAIN is asked for without TLS.
+    """One line, and a hint below it at most; beside it, what other mirrors have left on the shared clusters, that
+    PLAIN is asked for without TLS, and that a cluster is asked for some time.
     """
     assert ended.status == status, ended.errors
     assert ended.output == ""
-    beside = ("has died; its tasks are free", "PLAIN over SASL_PLAINTEXT sends the password in the clear")
+    beside = (
+        "has died; its tasks are free",
+        "PLAIN over SASL_PLAINTEXT sends the password in the clear",
+        "It is asked for ten seconds",
+    )
     said, *hint = [line for line in ended.errors.splitlines() if not any(one in line for one in beside)]
     assert said.startswith("sparkmirror: "), ended.errors
     assert all(word in said for word in words), said
