@@ -118,7 +118,26 @@ def _connect(port: int, secret: str) -> Any:
     parameters = GatewayParameters(
         port=port, auth_token=secret, auto_convert=True, read_timeout=_ANSWER_SECONDS_MAX
     )  # fmt: skip
-    return JavaGateway(gateway_parameters=parameters)
+    found = JavaGateway(gateway_parameters=parameters)
+    found.set_gateway_client(_client(parameters))
+    return found
+
+
+def _client(parameters: Any) -> Any:
+    from py4j.java_gateway import GatewayClient
+    from py4j.protocol import REFERENCE_TYPE, get_return_value, is_error
+
+    class Client(GatewayClient):
+        """Raises itself what Java threw: PySpark, once it runs in this process, replaces the function by which py4j
+        does so in all gateways, and asks Spark's JVM about an exception of this one."""
+
+        def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
+            answer = super().send_command(command, retry, binary)
+            if not binary and is_error(answer)[0] and answer[1:2] == REFERENCE_TYPE:
+                get_return_value(answer, self)
+            return answer
+
+    return Client(gateway_parameters=parameters)
 
 
 def _py4j_jar() -> Path:

@@ -17,7 +17,10 @@ from tests.parity.plugin_jar import compile_classes, kafka_libs
 
 from sparkmirror.config.flow.flows import MirrorConfig, load_config, parse_config
 from sparkmirror.config.formats.properties import parse_properties
-from sparkmirror.errors import ConfigError
+from sparkmirror.errors import ConfigError, SparkMirrorError
+from sparkmirror.plugins import ClassPath
+from sparkmirror.policy.java_classes import PROVIDER, JavaInstance
+from sparkmirror.spark.session import launch_context, open_session
 from sparkmirror.sync.flow import config_rules
 
 FILE = """clusters = A, B
@@ -82,6 +85,20 @@ def test_what_a_config_provider_of_java_has_is_used_and_never_shown(classes: Pat
     for key, words in (("nothing", "acme.Vault has no such key"), ("sealed", "IllegalStateException: the vault is")):
         with pytest.raises(ConfigError, match=f"mm2:9: .*leads nowhere: .*{words}"):
             understood(where, *provider, f"A->B.offsets.storage.topic = ${{v:here:{key}}}")
+
+
+def test_what_a_class_throws_is_reported_also_where_spark_runs(classes: Path, tmp_path: Path) -> None:
+    context = launch_context(1, tmp_path)
+    try:
+        open_session(
+            context
+        )  # PySpark then asks Spark's JVM about exceptions of all, whose objects have numbers there too
+        vault = JavaInstance("acme.Vault", PROVIDER, {"answer": "42"}, ClassPath((str(classes), str(kafka_libs()))))
+        for _ in range(40):
+            with pytest.raises(SparkMirrorError, match=r"threw java.lang.IllegalStateException: the vault is sealed"):
+                vault.provided("here", "sealed")
+    finally:
+        context.stop()
 
 
 def test_a_jvm_that_was_killed_is_replaced_by_another(classes: Path) -> None:
