@@ -12,6 +12,10 @@ HELM := .cache/helm
 LOWEST := .cache/lowest
 GRAFANA := .cache/grafana
 MKDOCS := .cache/mkdocs
+# How both locks are written; the extra `kerberos` is built against a library of the system.
+EXTRAS := --extra web --extra demo --extra msk --extra otel
+COMPILE := pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 # Settings of the caller's own Python must not leak into the project's.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
@@ -40,8 +44,7 @@ test: $(READY) ## ruff, mypy and all tests; two workers, each with its own broke
 	exit $$status
 
 lowest: $(READY) ## unit tests with the lowest versions of packages that pyproject.toml allows, in .cache/lowest
-	@test -x $(LOWEST)/bin/python || $(BIN)/python -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lowest --editable '.[test]'
+	$(BIN)/python -m tests.lowest $(LOWEST)
 	$(LOWEST)/bin/python -m pytest -n 2 -m "not long" tests/unit $(ARGS)
 
 faults: $(READY) ## the tests that take too long for `make test`; ARGS="-k name" for some of them
@@ -96,12 +99,13 @@ demo: $(READY) ## mirror between two embedded clusters and watch it
 bench: $(READY) ## measure against MirrorMaker 2 on this machine
 	@$(BIN)/python -m bench $(ARGS)
 
-lock: $(READY) ## write requirements.lock anew from pyproject.toml
+lock: $(READY) ## write requirements.lock again from pyproject.toml, and requirements.lowest by its lower bounds
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	$(BIN)/pip-compile --quiet --upgrade --extra test --extra lint --generate-hashes \
-	  --strip-extras --allow-unsafe --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  --output-file requirements.lock pyproject.toml
+	$(BIN)/$(COMPILE) $(EXTRAS) --extra test --extra lint --output-file requirements.lock pyproject.toml
 	sed -i '1i # Written by `make lock` from pyproject.toml: all that the project and its tests need, for CPython 3.11 to 3.13.' requirements.lock
+	$(BIN)/python -m tests.lowest > .cache/bounds.txt
+	$(BIN)/$(COMPILE) $(EXTRAS) -c .cache/bounds.txt --output-file requirements.lowest pyproject.toml
+	sed -i '1i # Written by `make lock` from pyproject.toml: the lowest versions that it allows, for CPython 3.11 and 3.12.' requirements.lowest
 	$(BIN)/python deploy/container/lock.py > deploy/container/requirements.lock.new
 	mv deploy/container/requirements.lock.new deploy/container/requirements.lock
 

@@ -17,9 +17,10 @@ _HEAD = "# Written by `make lock` from requirements.lock: what runs a mirror, fo
 
 def runtime_lock() -> str:
     """The text of the file."""
-    asked = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["web"]]
     names = {re.split(r"[^\w.-]", one)[0] for one in asked}
-    wanted = {*required(), *_BESIDE, *names}
+    wanted = {*required(extras=frozenset({"web"})), *_BESIDE, *names}
     blocks = _LOCK.read_text().replace(" \\\n", "\0").splitlines()
     kept = [block for block in blocks if block.partition("==")[0].lower().replace("_", "-") in wanted]
     missing = wanted - {block.partition("==")[0].lower().replace("_", "-") for block in kept}

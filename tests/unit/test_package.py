@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import lowest
 
 from sparkmirror import __version__
 
@@ -26,14 +27,23 @@ def test_the_version_is_written_in_one_place(project: dict[str, Any]) -> None:
     assert found == [ROOT / "src/sparkmirror/__init__.py"]
 
 
-def test_the_lowest_versions_are_those_that_make_lowest_tests(project: dict[str, Any]) -> None:
-    asked = [re.match(r"([\w-]+)(?:\[.*\])?[>=]=([\w.]+)", one) for one in project["project"]["dependencies"]]
-    lines = (ROOT / "requirements.lowest").read_text().splitlines()
-    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
-    for bound in asked:
-        assert bound is not None, "each dependency has a lower bound"
-        assert f"{pinned[bound[1]]}.0".startswith(f"{bound[2]}."), bound[0]
-    assert len(pinned) == len(asked)
+def test_the_second_lock_has_the_lowest_versions_that_are_allowed() -> None:
+    """`tests/scenarios/test_packaging.py` runs with them."""
+    pinned = {name: lowest.version_of(entry) for name, entry in lowest.locked().items()}
+    for name, version in lowest.bounds().items():
+        assert re.fullmatch(rf"{re.escape(version)}(\.0)*", pinned[name]), name
+
+
+def test_continuous_integration_tests_each_package_in_its_lowest_version() -> None:
+    """Of PySpark one version only is allowed, and the clients of the demo have no unit tests."""
+    assert set(lowest.bounds()) == {*lowest.TESTS, "pyspark", "confluent-kafka"}
+    assert [place for place in lowest.tests() if not (ROOT / place).exists()] == []
+
+
+def test_extras_bring_what_few_need(project: dict[str, Any]) -> None:
+    extras = project["project"]["optional-dependencies"]
+    assert {"web", "demo", "msk", "kerberos", "otel"} <= set(extras)
+    assert set(extras["web"]) < set(extras["demo"]), "the demo shows the page"
 
 
 def test_the_changes_of_this_version_are_reported() -> None:

@@ -68,7 +68,7 @@ def _examine(args: argparse.Namespace) -> "list[Finding]":
     found += [Finding(Level.WARN, file, "file", warning) for warning in chosen.warnings]
     found.append(Finding(Level.OK, file, "file", f"it can be used; {config.purpose}"))
     with working("looking at this machine"):
-        found += check_machine(chosen.flows)
+        found += check_machine(chosen)
     with working("asking the clusters"):
         found += check_clusters(chosen.flows, chosen.heartbeats, chosen.checkpoints)
     return found

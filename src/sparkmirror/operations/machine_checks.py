@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import psutil
 
 from sparkmirror.cache import cache_directory
-from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.flow.flows import MirrorConfig
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
 from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, Ring
@@ -28,14 +30,17 @@ _ENGINE_BYTES = 1_000_000_000
 """The memory of the JVM and of Spark's Python processes, in addition to the rings."""
 _FILES_OF_A_PROCESS = 200
 """Files that a task's process has open in addition to its connections to brokers."""
+_PAGE_SERVER: Final = ("starlette", "uvicorn")
+"""The packages of the extra `web`."""
 _CGROUP = Path("/sys/fs/cgroup")
 _OPEN_IN_CHILD = "import os, sys; os.close(os.open(f'/proc/{sys.argv[1]}/fd/{sys.argv[2]}', os.O_RDWR))"
 
 
-def check_machine(flows: Sequence[FlowConfig]) -> list[Finding]:
-    """All findings that require no cluster, for these flows in one process. Without flows no JVM is started."""
+def check_machine(config: MirrorConfig) -> list[Finding]:
+    """All findings that require no cluster, for the flows in one process. Without flows no JVM is started."""
+    flows = config.flows
     if not flows:
-        return []
+        return list(check_page_server(config))
     brokers = max(len(side.bootstrap_servers.split(",")) for flow in flows for side in (flow.source, flow.target))
     connections = max(flow.connections_per_broker for flow in flows) * brokers
     return [
@@ -44,6 +49,7 @@ def check_machine(flows: Sequence[FlowConfig]) -> list[Finding]:
         check_shared_memory(),
         judge_memory(sum(flow.tasks_max * flow.lease_ring_bytes for flow in flows), available_bytes()),
         *check_jmx(os.environ),
+        *check_page_server(config),
         judge_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0], connections),
     ]
 
@@ -59,6 +65,24 @@ def check_jmx(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Whether a mirror that starts with this environment would open an unprotected port."""
     if (port := find_open_port(jmx_options(environ))) is not None:
         yield Finding(Level.WARN, _HERE, "JMX", port.sentence, HINT)
+
+
+def check_page_server(config: MirrorConfig) -> Iterator[Finding]:
+    """Whether the page and the probes that the file asks for can be served."""
+    if config.status.listen or config.status.probes_listen:
+        try:
+            require_page_server()
+        except EnvironmentProblem as problem:
+            yield Finding(Level.FAIL, _HERE, "status page", str(problem.args[0]), problem.hint)
+
+
+def require_page_server(packages: Sequence[str] = _PAGE_SERVER) -> None:
+    """Raises EnvironmentProblem where packages are missing that serve the page, `/metrics` and the probes."""
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise EnvironmentProblem(
+            f"`status.listen` asks for a server of the page, whose packages are not installed: {', '.join(missing)}.",
+            "pip install 'sparkmirror[web]', or remove the lines that begin with `status.` from the file",
+        )
 
 
 def check_disks() -> Iterator[Finding]:

@@ -30,9 +30,14 @@ class Page:
     """The page of a running mirror; without an address in the file it imports and opens nothing. A context manager."""
 
     def __init__(self, config: MirrorConfig, health: Health) -> None:
-        """Raises EnvironmentProblem where it cannot listen, ConfigError for a certificate that cannot be used."""
+        """Raises EnvironmentProblem where it cannot listen or lacks the extra `web`, ConfigError for a certificate that
+        cannot be used."""
         self._closing = ExitStack()
         self._open: _OpenPage | None = None
+        if config.status.probes_listen or config.status.listen:
+            from sparkmirror.operations.machine_checks import require_page_server
+
+            require_page_server()
         with ExitStack() as closing:
             if config.status.probes_listen:
                 closing.callback(_open_probes(config, health))

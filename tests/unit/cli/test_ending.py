@@ -51,6 +51,22 @@ def test_a_full_disk_is_a_sentence(arguments: tuple[str, ...], environment: dict
     )
 
 
+@pytest.mark.parametrize("verb", ["run", "doctor"])
+def test_a_page_without_its_packages_is_a_sentence(verb: str, tmp_path: Path) -> None:
+    (file := tmp_path / "mirror.properties").write_text(
+        "clusters = A, B\nA.bootstrap.servers = localhost:1\nB.bootstrap.servers = localhost:1\n"
+        "A->B.enabled = true\nstatus.listen = localhost:0\n"
+    )
+    lacking = f"import sys; sys.modules['uvicorn'] = None; {COMMAND[2].removeprefix('import sys; ')}"
+    ended = subprocess.run(
+        [sys.executable, "-c", lacking, verb, str(file)], capture_output=True, text=True, timeout=120
+    )
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == (3 if verb == "run" else 1), said
+    assert "`status.listen` asks for a server of the page, whose packages are not installed: uvicorn." in said
+    assert "pip install 'sparkmirror[web]'" in said and "Traceback" not in said
+
+
 @pytest.mark.parametrize(
     ("typed", "yes", "expected"),
     [(b"y\n", False, "done"), (b"n\n", False, "Nothing was changed."), (b"\n", False, "Nothing"), (b"", True, "done")],
