@@ -178,6 +178,10 @@ class Mirror:
         assert "Traceback" not in ended.errors, ended.errors
         return ended
 
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self._child.send_signal(signal.SIGINT)
+
     def kill(self) -> None:
         """SIGKILL to the driver."""
         self._child.kill()
