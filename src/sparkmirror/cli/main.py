@@ -37,7 +37,7 @@ from sparkmirror.cli import (
 from sparkmirror.cli.ending import end_quietly, guarded
 from sparkmirror.cli.examples import EXAMPLES
 from sparkmirror.cli.file import take_files, take_more_files
-from sparkmirror.cli.parser import CommandParser, add_examples
+from sparkmirror.cli.parser import CommandParser, add_example, add_examples
 from sparkmirror.errors import ConfigError
 from sparkmirror.shown import show_lines
 
@@ -133,18 +133,23 @@ def build_parser() -> argparse.ArgumentParser:
             add_parser(verbs)
         parser.verb_groups[title] = tuple(name for name in verbs.choices if name not in known)
     add_examples(parser, EXAMPLES)
+    add_example(parser, EXAMPLES["run"], "sparkmirror run --help")
     return parser
 
 
 def _connect_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="connect-mirror-maker", description=run.DESCRIPTION)
     run.add_arguments(parser)
+    add_example(parser, "connect-mirror-maker mm2.properties --clusters west")
     return parser
 
 
 def _mirror_maker_1_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="kafka-mirror-maker", description=kafka_mirror_maker.DESCRIPTION)
     kafka_mirror_maker.add_arguments(parser)
+    add_example(
+        parser, "kafka-mirror-maker --consumer.config a.config --producer.config b.config --whitelist 'orders.*'"
+    )
     return parser
 
 

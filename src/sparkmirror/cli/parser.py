@@ -64,12 +64,21 @@ _EXAMPLE = "Example:\n"
 
 
 def add_examples(parser: argparse.ArgumentParser, examples: Mapping[str, str], path: tuple[str, ...] = ()) -> None:
-    """Puts under each command's help its example; keys of `examples` are the words of a command, as `config check`."""
+    """Puts under each command's help its example, and those of the commands below it where it has commands.
+
+    Keys of `examples` are the words of a command, as `config check`.
+    """
     for verb_list in _verb_lists(parser):
         for name, below in verb_list.choices.items():
             add_examples(below, examples, (*path, name))
-    if (example := examples.get(" ".join(path))) is not None:
-        parser.epilog = f"{parser.epilog or ''}{_EXAMPLE}  {example}"
+    words = " ".join(path)
+    if own := [one for command, one in examples.items() if path and f"{command} ".startswith(f"{words} ")]:
+        add_example(parser, *own)
+
+
+def add_example(parser: argparse.ArgumentParser, *examples: str) -> None:
+    """Puts examples, which are whole command lines, at the end of the parser's help."""
+    parser.epilog = "\n".join([f"{parser.epilog or ''}{_EXAMPLE.rstrip()}", *(f"  {one}" for one in examples)])
 
 
 def example_in(epilog: str) -> tuple[str, str]:

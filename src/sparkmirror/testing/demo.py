@@ -253,6 +253,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="sparkmirror demo",
         description="Starts two Kafka brokers here, mirrors the flights out of New York in 2013 from one to the other, "
         "rehearses a failover, and compares the two. Takes about a minute and leaves nothing behind.",
+        epilog=f"Example: sparkmirror demo --records {RECORDS}",
     )
     parser.add_argument("--records", type=_count, default=RECORDS, help=f"how many to begin with (default: {RECORDS})")
     parser.add_argument(

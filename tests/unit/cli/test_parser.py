@@ -2,13 +2,13 @@
 
 import argparse
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from sparkmirror import __version__
 from sparkmirror.cli.examples import EXAMPLES
-from sparkmirror.cli.main import build_parser, main
+from sparkmirror.cli.main import build_parser, connect_mirror_maker, main, mirror_maker_1
 from sparkmirror.cli.reference import Command, read_command
 
 
@@ -35,10 +35,32 @@ def test_an_example_is_in_the_help_and_is_understood(words: str, capsys: pytest.
     assert isinstance(args, argparse.Namespace) and (not rest or args.takes_rest)
 
 
+WHOLE = read_command(build_parser())
+ABOVE = [WHOLE.path, *(one.path for one in WHOLE.commands if one.commands)]
+
+
+@pytest.mark.parametrize("path", [*ABOVE, ("sparkmirror", "demo")], ids=" ".join)
+def test_help_above_commands_has_examples_too(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*path[1:], "--help"])
+    assert ended.value.code == 0
+    _, _, examples = capsys.readouterr().out.partition("Example:")
+    assert examples.split() and all(line.strip().startswith(" ".join(path)) for line in examples.strip().splitlines())
+
+
+@pytest.mark.parametrize("entry", [connect_mirror_maker, mirror_maker_1])
+def test_help_of_mirror_makers_commands_has_an_example(
+    entry: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        entry(["--help"])
+    assert "mirror-maker" in capsys.readouterr().out.partition("\nExample:\n  ")[2]
+
+
 def test_help_puts_each_verb_into_one_group(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.partition("\nExample:")[0].splitlines()
     groups = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert groups == [
         "run:", "inspect:", "control a running mirror:", "offsets and disaster recovery:", "configuration:", "options:",
