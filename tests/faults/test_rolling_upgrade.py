@@ -1,7 +1,7 @@
 """Two versions in one group share a flow, one process at a time is upgraded and taken back, and nothing is lost.
 
-The former version is the last release, by its tag; until there is one, it is the first commit that stores what this one
-stores. It runs from an environment of its own, with this one's dependencies.
+The former version is `tests/former.py`'s, and the tests' names say which. It runs from an environment of its own, with
+this one's dependencies.
 """
 
 import subprocess
@@ -12,27 +12,18 @@ from tests.faults.numbered import NumberedWriter
 from tests.faults.sharing import tasks_of, wait_until_shared
 from tests.faults.story import REPEATED_MAX, Story
 from tests.faults.tree import Run
+from tests.former import former_version
 from tests.installed import install
 
 ROOT = Path(__file__).parents[2]
-_UNRELEASED = "ae68a9e"
 _JOIN_SECONDS_MAX = 120
 ONCE = "backup.exactly.once.source.support = enabled"
 
 
-def former_version() -> str:
-    """The last tag before this commit, or the commit that stands for it."""
-    found = subprocess.run(
-        ["git", "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD~1"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
-    return found.stdout.strip() or _UNRELEASED
-
-
 @pytest.fixture(scope="module")
-def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def former(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """The command of the former version."""
-    directory, version = tmp_path_factory.mktemp("former"), former_version()
+    directory, version = tmp_path_factory.mktemp("former"), str(request.param)
     archive = subprocess.run(["git", "archive", version], cwd=ROOT, capture_output=True)
     assert archive.returncode == 0, f"history lacks {version}, fetch it first: git fetch --unshallow --tags"
     tree = directory / "tree"
@@ -47,6 +38,7 @@ def wait_until_alone(story: Story, run: Run, writer: NumberedWriter) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("former", [former_version()], indirect=True, ids="from-{}".format)
 @pytest.mark.parametrize("promise", [(), (ONCE,)], ids=["at-least-once", "exactly-once"])
 def test_processes_are_upgraded_one_by_one_and_taken_back(story: Story, former: Path, promise: tuple[str, ...]) -> None:
     """A writer goes on all the time. The last upgraded process is killed: it is taken back after a crash, too."""
