@@ -13,12 +13,21 @@ _WAIT_SECONDS_MAX: Final = 2.0
 """Loading takes less even beside others; what takes longer is compiling, which happens once on a machine."""
 
 
+_WORTH_SECONDS: Final = 0.5
+"""What loading costs; and each process that has loaded them needs 70 to 115 MB more."""
+
+
 class _Loading:
     """The one loading of a process."""
 
     def __init__(self) -> None:
+        self.spent_seconds = 0.0
         self._thread: Thread | None = None
         self._began_at = 0.0
+
+    @property
+    def has_begun(self) -> bool:
+        return self._thread is not None
 
     def begin(self) -> Thread:
         if self._thread is None:
@@ -42,6 +51,15 @@ def kernels_ready() -> bool:
     Who must have a kernel need not ask: using one waits until it is loaded.
     """
     return not _loading.begin().is_alive()
+
+
+def kernels_pay(seconds: float) -> bool:
+    """As `kernels_ready`, for work that takes so many seconds without them: loading begins when the work of this
+    process, all in all, has come to what loading costs. A mirror that is caught up seldom gets there."""
+    if _loading.has_begun:
+        return kernels_ready()
+    _loading.spent_seconds += seconds
+    return _loading.spent_seconds >= _WORTH_SECONDS and kernels_ready()
 
 
 def kernels_soon() -> bool:

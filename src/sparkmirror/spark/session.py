@@ -71,8 +71,9 @@ _JVM_OPTIONS = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m "
     "-XX:-UsePerfData"
 )
-_LEAN_OPTION = "-Xmn48m"
-"""For a JVM through which only leases pass: it touches all of its young generation in the end, 130 MB by default."""
+_LEAN_OPTION = "-Xmn24m"
+"""For a JVM through which only leases pass: it touches all of its young generation in the end, 130 MB by default. What
+it keeps takes 56 MB more."""
 
 
 def launch_context(

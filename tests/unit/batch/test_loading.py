@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import time
 from types import ModuleType
 
 import pytest
@@ -33,3 +34,14 @@ def test_garbage_is_collected_again_when_kernels_cannot_be_loaded(monkeypatch: p
         assert gc.isenabled()
     finally:
         gc.unfreeze()
+
+
+def test_they_are_loaded_when_the_work_without_them_has_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_loading", loading._Loading())
+    assert not any(loading.kernels_pay(0.0004) for _ in range(1000))
+    assert not loading._loading.has_begun, "a few heartbeats that waited together are not worth 100 MB"
+    deadline = time.monotonic() + 120
+    while not loading.kernels_pay(0.15):
+        assert loading._loading.has_begun
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

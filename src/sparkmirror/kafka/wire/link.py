@@ -31,6 +31,7 @@ from sparkmirror.kafka.settings import ClientSettings
 SETUP_SECONDS_MAX = 10.0
 FAR_SECONDS = 0.008
 """From this round trip on, one request at a time costs more than it is worth; brokers of one region are nearer."""
+_DOUBTS = 3
 _LENGTH = struct.Struct(">i")
 _UNSUPPORTED_VERSION = 35
 _ANSWER_BYTES_MAX = 64 << 20
@@ -43,7 +44,7 @@ class Link:
 
     `versions` maps API keys to the broker's (lowest, highest) version, `features` the cluster's features to their
     finalized levels; `reauthenticate_at` is the monotonic time by which a SASL session must be renewed (KIP-368), or
-    infinity; `round_trip_seconds` the quickest answer so far.
+    infinity; `round_trip_seconds` the quickest answer so far, `connect_seconds` how long TCP took to connect.
     """
 
     socket: socket.socket
@@ -53,6 +54,7 @@ class Link:
     reauthenticate_at: float = float("inf")
     correlation: int = 0
     round_trip_seconds: float = float("inf")
+    connect_seconds: float = float("inf")
     features: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -62,6 +64,14 @@ class Link:
     def note_answer(self, seconds: float) -> None:
         """Note the time of an answer. The quickest one is the round trip: slower ones waited for the broker too."""
         self.round_trip_seconds = min(self.round_trip_seconds, seconds)
+
+    def doubt_distance(self) -> None:
+        """Ask a few times more where answers come late and TCP connected at once: the kernel did that, and either a
+        proxy stands between, or this process or the broker is busy. Blocks, as `ask`; raises as it does."""
+        for _ in range(_DOUBTS):
+            if not self.is_far or self.connect_seconds >= FAR_SECONDS:
+                return
+            api_versions(self)
 
     @property
     def is_tls(self) -> bool:
@@ -134,12 +144,12 @@ def dial(
     """
     address = f"{host}:{port}"
     try:
-        raw = _connect(host, port, receive_bytes, send_bytes, seconds_max)
+        raw, connect_seconds = _connect(host, port, receive_bytes, send_bytes, seconds_max)
     except OSError as problem:
         raise translate(problem, settings, "connecting", address) from problem
     try:
-        link = Link(_secured(raw, host, settings), address, {}, settings.client_id)
-        link.versions, link.features = _api_versions(link)
+        link = Link(_secured(raw, host, settings), address, {}, settings.client_id, connect_seconds=connect_seconds)
+        link.versions, link.features = api_versions(link)
         if settings.sasl:
             link.reauthenticate_at = authenticate(link, host, settings.sasl)
         return link
@@ -156,17 +166,20 @@ def _secured(raw: socket.socket, host: str, settings: ClientSettings) -> socket.
     return raw if context is None else context.wrap_socket(raw, server_hostname=host)
 
 
-def _connect(host: str, port: int, receive_bytes: int, send_bytes: int, seconds_max: float) -> socket.socket:
-    """Connect to the first of the host's addresses that answers. Buffers are set before: the window's scale is agreed
-    then."""
+def _connect(
+    host: str, port: int, receive_bytes: int, send_bytes: int, seconds_max: float
+) -> tuple[socket.socket, float]:
+    """Connect to the first of the host's addresses that answers; and how long that one took. Buffers are set before:
+    the window's scale is agreed then."""
     problem = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         raw = socket.socket(family, kind, protocol)
         try:
             raw.settimeout(seconds_max)
             _tune(raw, receive_bytes, send_bytes)
+            began = time.monotonic()
             raw.connect(address)
-            return raw
+            return raw, time.monotonic() - began
         except OSError as refused:
             raw.close()
             problem = refused
@@ -182,7 +195,9 @@ def _tune(sock: socket.socket, receive_bytes: int, send_bytes: int) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
 
 
-def _api_versions(link: Link) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
+def api_versions(link: Link) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
+    """The broker's versions of each API, lowest and highest, and the finalized levels of features. Raises as
+    `Link.ask`."""
     for version in (3, 0):
         request = ApiVersionsRequest(client_software_name="sparkmirror", client_software_version="0")
         answer = link.ask(request, ApiVersionsResponse, version)

@@ -104,6 +104,7 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
             if partition.leader_id >= 0:
                 leaders[where] = partition.leader_id
     brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+    link.doubt_distance()
     return ClusterView(brokers, leaders, ids, errors, link.is_far)
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from sparkmirror.batch.append_time import settle_append_time
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
-from sparkmirror.batch.loading import kernels_ready, kernels_soon
+from sparkmirror.batch.loading import kernels_pay, kernels_soon
 from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay, passing_seconds
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.rewrite import Limits, rewrite
@@ -168,7 +168,9 @@ class Packing:
         if queued.at < queued.pass_until:
             return False
         waiting_bytes = _waiting_bytes(queue, traffic.max_batch_bytes)
-        return may_pay(header.total_bytes, header.codec, waiting_bytes, traffic) and kernels_ready()
+        if not may_pay(header.total_bytes, header.codec, waiting_bytes, traffic):
+            return False
+        return kernels_pay(passing_seconds(waiting_bytes // header.total_bytes, traffic))
 
     def _merge(
         self, queued: QueuedRecords, header: BatchHeader, limits: TopicLimits, traffic: Traffic, unpacking: Unpacking

@@ -372,7 +372,7 @@ def test_a_damaged_header_behind_runs_that_are_merged_loses_none_of_them() -> No
 
 
 def test_many_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkmirror.pipeline.produce.packing.kernels_ready", lambda: False)
+    monkeypatch.setattr("sparkmirror.pipeline.produce.packing.kernels_pay", lambda _: False)
     monkeypatch.setattr("sparkmirror.pipeline.produce.packing.kernels_soon", lambda: True)
     small = [batch(offset, [b"v"]) for offset in range(1200)]
     many, few, own, far = (
