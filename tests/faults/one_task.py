@@ -24,7 +24,7 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import NO_TOPIC_ID, Cluster, Connector, TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions
-from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.sender import Sender
 from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
@@ -37,7 +37,7 @@ _TURN_SECONDS = 0.02
 
 
 @dataclass(slots=True)
-class _Place:
+class Place:
     """Where the reader stands in a partition, how far the test lets it go, and where the source's log begins."""
 
     at: int = 0
@@ -104,7 +104,7 @@ class OneTask:
         self._flow = flow
         self._way = way
         self._starts = list(starts) or [0] * flow.partitions
-        self._places = [_Place(start, start) for start in self._starts]
+        self._places = [Place(start, start) for start in self._starts]
         self._ring = Ring(1 << 20)
         self.sender = self._sender(exactly_once=exactly_once, timeout_ms=timeout_ms)
 
@@ -182,7 +182,7 @@ class OneTask:
                 place.at = following
         time.sleep(_TURN_SECONDS)
 
-    def _gap(self, partition: int, place: _Place) -> Delivery:
+    def _gap(self, partition: int, place: Place) -> Delivery:
         where = TopicPartition(self._flow.topic, partition)
         told = {"cause": "retention", "id": str(NO_TOPIC_ID), "epochs": [], "from": place.turns}
         payload = memoryview(json.dumps(told).encode())
@@ -190,12 +190,16 @@ class OneTask:
             GAP, where, None, place.at, place.begin, 0, place.begin, -1, payload, None, turns=place.turns + 1
         )
 
-    def _run(self, partition: int, place: _Place, following: int) -> Delivery:
+    def _run(self, partition: int, place: Place, following: int) -> Delivery | Bundle:
         records = [(None, b"%011d " % number) for number in range(place.at, following)]
         now_ms = int(time.time() * 1000)
         payload = memoryview(bytearray(encode_batch(records, base_offset=place.at, timestamp=now_ms)))
+        return self._delivery(partition, place, following, payload)
+
+    def _delivery(self, partition: int, place: Place, following: int, payload: memoryview) -> Delivery:
+        now_ms = int(time.time() * 1000)
         where = TopicPartition(self._flow.topic, partition)
         return Delivery(
-            RUN, where, self._flow.remote, place.at, following, len(records), place.end, now_ms, payload, None, now_ms,
-            turns=place.turns,
+            RUN, where, self._flow.remote, place.at, following, following - place.at, place.end, now_ms, payload, None,
+            now_ms, turns=place.turns,
         )  # fmt: skip

@@ -63,16 +63,6 @@ def test_a_machine_without_java_is_reported(
     assert_one_sentence(start_mirror(text, environment=environment).finish(), 3, "Java", "JAVA_HOME", "PATH")
 
 
-def test_transactions_and_partitions_by_key_are_refused_together(start_mirror: StartMirror) -> None:
-    """Positions could be committed before the data of all partitions: a crash then skipped most of a topic."""
-    nobody = {"bootstrap.servers": "127.0.0.1:1"}
-    lines = ["partitioning = key", "backup.exactly.once.source.support = enabled"]
-    text = flow_file(nobody, nobody, alias="east", topics=".*", lines=lines)
-    line = text.splitlines().index(lines[1]) + 1
-    words = (f":{line}:", "`partitioning = key`", "do not go together yet")
-    assert_one_sentence(start_mirror(text).finish(), 2, *words)
-
-
 def test_a_file_that_cannot_be_meant_is_refused_with_the_line(start_mirror: StartMirror) -> None:
     nobody = {"bootstrap.servers": "127.0.0.1:1", "sasl.jaas.config": LOGIN}
     text = flow_file(nobody, nobody, alias="east", topics=".*", lines=["tasks.max = many"])

@@ -8,9 +8,8 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from sparkmirror.config.flow.settings import HeartbeatSettings
-from sparkmirror.config.flow.transforms import Transforms
 from sparkmirror.config.formats.properties import Properties
-from sparkmirror.config.keys import client_keys, flow_keys, sync_keys
+from sparkmirror.config.keys import client_keys, sync_keys
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.reading import FlowReader, Problems, Reader
@@ -208,16 +207,3 @@ def refuse_crossed_tasks(flow: FlowReader, name: FlowName, problems: Problems) -
     if least > most:
         message = f"{name}: `{keys.TASKS_MIN.name}` is {least}, and `{keys.TASKS_MAX.name}` is {most}"
         problems.error(message, f"raise {keys.TASKS_MAX.name} too", flow.entry(keys.TASKS_MIN))
-
-
-def refuse_unsafe_transactions(flow: FlowReader, name: FlowName, transforms: Transforms, problems: Problems) -> None:
-    """Refuses exactly-once where the records of a partition go to several: a transaction could commit a position before
-    all its data."""
-    if flow.read(keys.EXACTLY_ONCE) != "enabled":
-        return
-    spreading = ["transforms"] if transforms.steps else []
-    if flow.read(flow_keys.PARTITIONING) == "key":
-        spreading.append(f"`{flow_keys.PARTITIONING.name} = key`")
-    for what in spreading:
-        message = f"{name}: {what} and `{keys.EXACTLY_ONCE.name} = enabled` do not go together yet"
-        problems.error(message, "turn one of them off for this flow", flow.entry(keys.EXACTLY_ONCE))

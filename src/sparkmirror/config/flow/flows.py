@@ -326,7 +326,6 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     flow_choice.warn_of_uncommitted_source(flow, name, problems)
     flow_choice.refuse_crossed_tasks(flow, name, problems)
     transforms = read_transforms(layers.connector, problems)
-    flow_choice.refuse_unsafe_transactions(flow, name, transforms, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or flow.read(keys.OFFSET_STORAGE_TOPIC)
     connector = flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
     own = OwnClasses(connector, find_plugins(properties, name.target, problems))

@@ -161,7 +161,7 @@ PARTITIONING = Key(
     types.choice("source", "key"),
     "source",
     "Where records go in a remote topic that has another number of partitions than its source: `source` keeps the "
-    "partition number, `key` does as Java's partitioner, by the record's key; that is refused with exactly-once.",
+    "partition number, `key` does as Java's partitioner, by the record's key.",
     _NO_KEY,
 )
 PROGRESS_GROUP = Key(

@@ -26,6 +26,7 @@ from sparkmirror.pipeline.produce.open_extents import OpenExtents
 from sparkmirror.pipeline.produce.packing import PASS_OR_MERGE, Packing
 from sparkmirror.pipeline.produce.produce_task import Parts
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
+from sparkmirror.pipeline.produce.range_admission import RangeAdmission
 from sparkmirror.pipeline.produce.reports import Reports
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -102,7 +103,10 @@ def assemble(
     direct = DirectPath(peer, gate, extents, guarantee, brokers, dispatch, drain, task_metrics, clock)
     isolation = Isolation(peer, gate, task_metrics, effects, keeps_doubtful=not in_transactions)
     log_check = TargetLogCheck(progress, options.on_data_loss, brokers.topic_id, brokers.knows_id_since)
-    routing = Routing(peer, gate, task_metrics, log_check, effects, clock)
+    admission = RangeAdmission(
+        guarantee, progress, drain, lambda lane: dispatch.connection_of(lane) is not None, clock
+    )  # fmt: skip
+    routing = Routing(peer, gate, task_metrics, log_check, admission, effects, clock)
     answer_taker = AnswerTaker(
         routing, guarantee, log_check, progress, isolation, brokers, limits, task_metrics, effects,
         clamps=options.packing.clamp_timestamps, clock=clock,

@@ -115,19 +115,21 @@ class PartitionBuffer(PartitionLife):
         self._pass_finished()
 
     def expect(self, queued: QueuedRecords, records: int) -> Batch:
-        """Add an entry for a range whose records go to other target partitions. `succeed` is called with it when they
-        have the records.
-
-        The entry awaits no answer here, so a failed partition can be rewound at once.
-        """
+        """Add an entry for a range whose records go to other target partitions: it is `let_go` when they go out, and
+        `succeed` is called with it when they have arrived."""
         if self.idle:
             self.progressed_at = self._clock.monotonic()
         queued.open_batches, queued.handed_out = 1, True
         self._handed_on = self._handed_on.read(queued.leader_epoch, queued.first_offset)
         entry = Batch(queued.data, 0, (), records, queued.next_offset, self._handed_on, queued, waiting=False)
+        entry.is_held = True
         self._in_flight.batches.append(entry)
         self.position = queued.next_offset
         return entry
+
+    def has_under_way(self, entry: Batch) -> bool:
+        """Whether the entry still stands here: a partition that went back has dropped it."""
+        return entry in self._in_flight.batches
 
     def restart_at(self, place: Place) -> None:
         """Begin at another place, when the task takes the partition on again. Its producer sequence continues. Only
@@ -324,9 +326,7 @@ class PartitionBuffer(PartitionLife):
     @property
     def reach(self) -> Place:
         """The position that the target reaches when all sent batches are acknowledged."""
-        if sent := self._in_flight.batches:
-            return Place(sent[-1].next_offset, sent[-1].lineage)
-        return self.place
+        return self._in_flight.reach or self.place
 
     # Failing, and coming back.
 
@@ -370,7 +370,7 @@ class PartitionBuffer(PartitionLife):
     def fall_back(self) -> None:
         """Set `position` to where the acknowledged batches, or those under way, end: the reader must go on from
         there."""
-        self.position, self._handed_on = self.reach
+        self.position, self._handed_on = self._in_flight.end or self.place
         self.turns = self._handed_on.turns
         self.drop_gaps_beyond((self.turns, self.position))
 

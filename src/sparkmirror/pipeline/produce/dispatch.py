@@ -158,7 +158,7 @@ class Dispatch:
                 self.lose(connection)
 
     def _is_owed(self, connection: ProduceConnection) -> bool:
-        waiting = (one for one in self._ready[connection] if one.is_ledger or one.is_resending)
+        waiting = (one for one in self._ready[connection] if one.is_ledger or one.is_lane or one.is_resending)
         return bool(connection.unanswered) or any(one.sendable for one in waiting)
 
     def lose(self, connection: ProduceConnection) -> None:

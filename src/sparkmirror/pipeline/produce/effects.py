@@ -84,9 +84,11 @@ class Speak(NamedTuple):
 
 
 class Abort(NamedTuple):
-    """The open transaction is given up, unless what was asked for before has ended it otherwise."""
+    """The open transaction is given up, unless what was asked for before has ended it otherwise. `awaits_answers` if
+    its partitions answer."""
 
     reason: str
+    awaits_answers: bool = False
 
 
 class Commit(NamedTuple):

@@ -6,6 +6,7 @@ producer was refused.
 """
 
 import time
+from collections.abc import Collection
 from typing import Protocol
 
 from sparkmirror.errors import FencedError, SparkMirrorError
@@ -34,6 +35,16 @@ class Guarantee(Protocol):
 
     def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
         """A batch that was never sent before goes out."""
+
+    @property
+    def takes_data(self) -> bool:
+        """Whether records that were never sent may go out now."""
+
+    def takes_in(self, lanes: Collection[PartitionBuffer]) -> bool:
+        """Whether the records of one range may go to all these target partitions now; ask again later if not."""
+
+    def took_in(self, source: PartitionBuffer, lanes: Collection[PartitionBuffer], size_bytes: int) -> None:
+        """They are in the queues of these partitions."""
 
     @property
     def hurries(self) -> bool:
@@ -66,8 +77,8 @@ class Guarantee(Protocol):
     def positions_refused(self, where: PartitionBuffer) -> None:
         """The target refuses records of a ledger partition, on which positions depend."""
 
-    def abort(self, reason: str) -> None:
-        """Give the open transaction up."""
+    def abort(self, reason: str, *, awaits_answers: bool = False) -> None:
+        """Give the open transaction up, at best when what it has sent is answered (`awaits_answers`)."""
 
     def holds(self, buffer: PartitionBuffer) -> bool:
         """Whether no record may go to this buffer's target partition for now."""
@@ -79,6 +90,7 @@ class AtLeastOnce:
     """Stores acknowledged positions every flush interval; after a crash the records since the last store come again."""
 
     transactional = False
+    takes_data = True
     hurries = False
     wake_at = float("inf")
 
@@ -93,6 +105,12 @@ class AtLeastOnce:
 
     def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
         """At least once keeps no account of sent batches."""
+
+    def takes_in(self, lanes: Collection[PartitionBuffer]) -> bool:  # noqa: ARG002
+        return True
+
+    def took_in(self, source: PartitionBuffer, lanes: Collection[PartitionBuffer], size_bytes: int) -> None:
+        """At least once keeps no account of ranges."""
 
     def throttled(self, until: float) -> None:
         """Only the throttled connection waits."""
@@ -126,7 +144,7 @@ class AtLeastOnce:
     def positions_refused(self, where: PartitionBuffer) -> None:
         """Data goes on. Until the ledger accepts positions again, a crash repeats more records."""
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: str, *, awaits_answers: bool = False) -> None:
         """There is no transaction."""
 
     def holds(self, buffer: PartitionBuffer) -> bool:  # noqa: ARG002

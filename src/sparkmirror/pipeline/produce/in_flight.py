@@ -11,6 +11,7 @@ from typing import Final
 from sparkmirror.batch.header import BatchHeader, parse_header, stamp
 from sparkmirror.batch.merging import IN_FLIGHT_MAX
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.partition_state import Event, Sending, follow
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 
@@ -35,6 +36,17 @@ class InFlight:
 
     def _change(self, event: Event) -> None:
         self.sending = follow(self.sending, event, self.source)
+
+    @property
+    def end(self) -> Place | None:
+        """Where the batches end; None without any."""
+        return _behind(self.batches[-1]) if self.batches else None
+
+    @property
+    def reach(self) -> Place | None:
+        """Where those end that have gone out; None without any."""
+        sent = (batch for batch in reversed(self.batches) if not batch.is_held)
+        return _behind(batch) if (batch := next(sent, None)) is not None else None
 
     @property
     def may_send_again(self) -> bool:
@@ -168,3 +180,7 @@ class InFlight:
             leader_epoch = batch.queued.leader_epoch
             batch.queued = QueuedRecords(batch.data, 0, batch.next_offset, free_nothing)
             batch.queued.leader_epoch, batch.queued.open_batches = leader_epoch, 1
+
+
+def _behind(batch: Batch) -> Place:
+    return Place(batch.next_offset, batch.lineage)

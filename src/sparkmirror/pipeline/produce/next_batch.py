@@ -89,9 +89,12 @@ class NextBatches:
         return batch
 
     def _may_begin(self, buffer: PartitionBuffer, now: float) -> bool:
-        """In transactions no batch goes out whose position the ledger would refuse."""
+        """In transactions no batch goes out whose position the ledger would refuse; of a lane's that was asked before
+        (`pipeline.produce.range_admission`)."""
         if buffer.is_ledger or not self._guarantee.transactional:
             return buffer.is_ledger or self._drain.takes_new(now)
+        if buffer.is_lane:
+            return True
         reason = self._progress.obstacle(buffer.source)
         if reason:
             self._effects.append(Fail(buffer, reason))

@@ -45,10 +45,8 @@ from sparkmirror.pipeline.relay.plan_row import PlanRow
 log = logging.getLogger(__name__)
 
 _AWAY_SECONDS: Final = 2.0
-_CUT_OFF: Final = (
-    "task %d: the target has not acknowledged and stored in time what was under way at the end: "
-    "%s, and the next run goes on from the stored positions."
-)
+_CUT_OFF: Final = """task %d: the target has not acknowledged and stored in time what was under way at the end: \
+%s, and the next run goes on from the stored positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +108,9 @@ class ProduceTask:
 
     def acknowledged(self) -> dict[TopicPartition, int]:
         """Each partition's acknowledged position; with exactly-once, the committed one."""
+        is_final = self._guarantee.transactional
         boxes = self._gate.buffers.values()
-        if self._guarantee.transactional:
-            return {buffer.source: buffer.committed.offset for buffer in boxes}
-        return {buffer.source: buffer.acknowledged for buffer in boxes}
+        return {one.source: one.committed.offset if is_final else one.acknowledged for one in boxes}
 
     # Rows in.
 
@@ -215,6 +212,8 @@ class ProduceTask:
         self._direct.send()
         self._guarantee.poll(now)
         self.apply()
+        self._routing.pass_on()
+        self.apply()
         for connection in self._dispatch.ready():
             self._dispatch.fill(connection, now)
             if self._effects:
@@ -292,14 +291,13 @@ class ProduceTask:
         is_stored = self._guarantee.finish()
         self.apply()
         is_known = self._guarantee.transactional or all(buffer.settled for buffer in flowing)
-        is_known = is_known and all(buffer.quiet for buffer in self._gate.buffers.values() if buffer.is_held)
-        if is_stored and is_known:
-            return True
-        if self._drain.is_over(now):
+        are_held_known = all(buffer.quiet for buffer in self._gate.buffers.values() if buffer.is_held)
+        is_done = is_stored and is_known and are_held_known
+        if not is_done and self._drain.is_over(now):
             what = "its open transaction is aborted" if self._guarantee.transactional else "what it sent may come twice"
             log.warning(_CUT_OFF, self._ledger_flush.plan.task, what, extra={"event": "cut-off"})
             return True
-        return False
+        return is_done
 
     def close(self) -> None:
         self._guarantee.close()
@@ -343,8 +341,8 @@ class ProduceTask:
                 self._refuse_target(where, reason)
             case wanted.Speak(second_protocol, transactional_id):
                 self._speak(second_protocol, transactional_id)
-            case wanted.Abort(reason):
-                self._guarantee.abort(reason)
+            case wanted.Abort(reason, awaits_answers):
+                self._guarantee.abort(reason, awaits_answers=awaits_answers)
             case wanted.Commit():
                 self._commit()
             case wanted.RollBack():
@@ -393,7 +391,8 @@ class ProduceTask:
         """Go back to the last commit: drop all since then, and have the reader read it again."""
         self._dispatch.hang_up()
         self._progress.roll_back()
-        for buffer in self._progress.buffers.values():
+        self._routing.roll_back()
+        for buffer in (*self._progress.buffers.values(), *self._routing.lanes.values()):
             self._isolation.settle(buffer)  # it failed while its answer was due, which will not come any more
         for buffer in self._gate.buffers.values():
             self._isolation.roll_back(buffer)

@@ -145,9 +145,9 @@ class Progress:
     def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
         """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.
 
-        `buffers` are those whose data the transaction holds.
+        `buffers` are those of source partitions whose data the transaction holds.
         """
-        stored = ((self._stored.get(buffer.source), buffer.place) for buffer in buffers if not buffer.is_ledger)
+        stored = ((self._stored.get(buffer.source), buffer.place) for buffer in buffers)
         return any(composed is None or composed.order > place.order for composed, place in stored)
 
     # Where the ledger itself is refused.

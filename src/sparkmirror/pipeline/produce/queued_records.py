@@ -317,12 +317,22 @@ class Batch:
     base_offset: int = -1
     in_doubt: bool = False
     """Whether the target may have written it without an acknowledgement."""
+    is_held: bool = False
+    """Whether it stands for a range whose records may not go out yet."""
     is_refused: bool = False
     """Whether the target refused it by its limits: it goes out again as batches within them."""
     refusals: int = 0
     id_due_at: float = 0.0
     """The topic's id must have been asked for since then before the acknowledgement can be judged; 0 while it need not.
     """
+
+    def let_go(self) -> None:
+        """The records of the range that it stands for go out: an answer is due."""
+        self.is_held, self.waiting = False, True
+
+    def take_back(self) -> None:
+        """No answer is due for the range any more: it will be read again."""
+        self.waiting = False
 
 
 def slice_spans(spans: tuple[Span, ...], first: int, records: int) -> tuple[Span, ...]:

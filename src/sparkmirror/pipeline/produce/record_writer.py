@@ -14,7 +14,7 @@ import pyarrow as pa
 from sparkmirror.batch.header import Codec, iterate_headers
 from sparkmirror.batch.unpacking import bound_for
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import ClusterUnreachable, ProtocolError, SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
@@ -187,9 +187,7 @@ class TopicSizes:
         outcome = admin.create_topics([NewTopic(topic, count, self._flow.replication_factor)])[topic]
         found = admin.list_topics([topic])
         if topic not in found:
-            raise SparkMirrorError(
-                f"{self._flow.name}: topic {topic}, to which records are routed, is missing: {outcome}"
-            )
+            raise Unroutable(f"{source}: topic {topic}, to which records are routed, is missing: {outcome}")
         log.info(
             "%s: topic %s was created for records that are routed to it, %d partitions.", self._flow.name, topic, count
         )

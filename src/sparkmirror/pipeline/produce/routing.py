@@ -2,11 +2,16 @@
 
 Each target partition has a buffer here, a *lane*, with its own producer sequence; the source's buffer in
 `pipeline.produce.gate` holds one entry per range, acknowledged when the last of its batches is (invariants 1 and 3). If
-the target refuses a lane, the lane gives up its records: their source partitions fail and are read again. Owned by
-`pipeline.produce.produce_task`.
+the target refuses a lane, the lane gives up its records: their source partitions fail and are read again.
+
+In transactions a range and its position are in one (invariant 4). So the ranges of a source partition wait here, in
+order, until all batches of the first may go out (`pipeline.produce.range_admission`): only then do they enter their
+lanes, and the transaction does not end before it has all of them. When a lane gives up records the transaction is
+aborted, with what went over the other lanes. Owned by `pipeline.produce.produce_task`.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,10 +20,11 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle
-from sparkmirror.pipeline.produce.effects import Advance, Effects, Fail, Hold
+from sparkmirror.pipeline.produce.effects import Abort, Advance, Effects, Fail, Hold, Offer, Settle
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
+from sparkmirror.pipeline.produce.range_admission import Answer, RangeAdmission
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.ring import RingPeer
 
@@ -44,6 +50,7 @@ class Ticket:
     buffer: PartitionBuffer
     entry: Batch
     home: TopicPartition
+    bundle: Bundle
     open_batches: int
     mapped: list[Batch] = field(default_factory=list)
 
@@ -57,6 +64,7 @@ class Routing:
         gate: SequenceGate,
         task_metrics: TaskMetrics,
         log_check: TargetLogCheck,
+        admission: RangeAdmission,
         effects: Effects,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -65,7 +73,9 @@ class Routing:
         self._gate = gate
         self._task_metrics = task_metrics
         self._log_check = log_check
+        self._admission = admission
         self._effects = effects
+        self._waiting: dict[PartitionBuffer, deque[Ticket]] = {}
         self._tickets: dict[Batch, Ticket] = {}
         self.lanes: dict[TopicPartition, PartitionBuffer] = {}
 
@@ -77,28 +87,59 @@ class Routing:
         if buffer is None or not self._gate.may_route(buffer, delivery):
             free()
             return []
-        if bundle.problem:
-            free()
-            self._effects.append(Fail(buffer, bundle.problem))
-            return []
-        return self._open(buffer, bundle, free)
-
-    def _open(self, buffer: PartitionBuffer, bundle: Bundle, free: Callable[[], None]) -> list[PartitionBuffer]:
-        delivery = bundle.delivery
-        fetched_at_ms = delivery.fetched_at_ms
-        queued = QueuedRecords(delivery.payload, buffer.position, delivery.next_offset, free, fetched_at_ms)
+        queued = QueuedRecords(delivery.payload, buffer.position, delivery.next_offset, free, delivery.fetched_at_ms)
         queued.leader_epoch = delivery.leader_epoch
         entry = buffer.expect(queued, delivery.records)
         home = TopicPartition(delivery.target_topic or "", buffer.source.partition)
-        ticket = self._tickets[entry] = Ticket(buffer, entry, home, len(bundle.pieces))
-        if not bundle.pieces:
+        ticket = self._tickets[entry] = Ticket(buffer, entry, home, bundle, len(bundle.pieces))
+        self._waiting.setdefault(buffer, deque()).append(ticket)
+        return self._pass_on_those_of(buffer)
+
+    def pass_on(self) -> None:
+        """Have the ranges that may go out now enter their lanes."""
+        for buffer in list(self._waiting):
+            self._effects.extend(map(Offer, self._pass_on_those_of(buffer)))
+
+    def _pass_on_those_of(self, buffer: PartitionBuffer) -> list[PartitionBuffer]:
+        touched: dict[PartitionBuffer, None] = {}
+        waiting = self._waiting[buffer]
+        while waiting:
+            ticket = waiting[0]
+            if not buffer.has_under_way(ticket.entry):  # the partition went back: all of it is read again
+                waiting.popleft()
+                self._tickets.pop(ticket.entry, None)
+                continue
+            lanes = dict.fromkeys(self._lane(target) for target, _ in ticket.bundle.pieces)
+            answer = ticket.bundle.problem or self._admission.judge(buffer, lanes)
+            if answer is Answer.WAIT:
+                return list(touched)
+            if answer is not Answer.GO:
+                self._drop_waiting(buffer)
+                self._effects.append(Fail(buffer, answer))
+                break
+            waiting.popleft()
+            self._let_go(ticket, lanes)
+            touched.update(lanes)
+        self._waiting.pop(buffer, None)
+        return list(touched)
+
+    def _let_go(self, ticket: Ticket, lanes: Collection[PartitionBuffer]) -> None:
+        ticket.entry.let_go()
+        pieces = ticket.bundle.pieces
+        if not pieces:
             self._finish(ticket)
-        lanes = [self._lane(target) for target, _ in bundle.pieces]
-        for lane, (_, piece) in zip(lanes, bundle.pieces, strict=True):
+            return
+        self._admission.note_gone(ticket.buffer, lanes, sum(len(piece.data) for _, piece in pieces))
+        for target, piece in pieces:
+            lane = self.lanes[target]
             following = lane.position + piece.records
             lost = partial(self._settled, lane, following, ticket)
             lane.accept(QueuedLaneRecords(memoryview(piece.data), following, lost, ticket, piece.spans))
-        return lanes
+
+    def _drop_waiting(self, buffer: PartitionBuffer) -> None:
+        for ticket in self._waiting.pop(buffer, ()):
+            self._tickets.pop(ticket.entry, None)
+        self._admission.forget(buffer)
 
     def _lane(self, target: TopicPartition) -> PartitionBuffer:
         lane = self.lanes.get(target)
@@ -139,8 +180,8 @@ class Routing:
         """Hold the source if mirrored records are gone from the partition that has its name and number."""
         reason = self._log_check.add(buffer, [batch], topic)
         if reason:
-            self._forget(buffer)
-            self._effects.append(Hold(buffer, reason))
+            self._forget(buffer, reason)
+            self._effects.extend((Hold(buffer, reason), Settle(buffer)))
 
     def _finish(self, ticket: Ticket) -> None:
         moved = ticket.buffer.succeed(ticket.entry)
@@ -149,17 +190,38 @@ class Routing:
             done = self._tickets.pop(entry)
             mapped.extend(sorted(done.mapped, key=_first_offset))
         self._effects.append(Advance(ticket.buffer, mapped))
+        if ticket.buffer.is_failed:
+            self._effects.append(Settle(ticket.buffer))
 
     def _settled(self, lane: PartitionBuffer, following: int, ticket: Ticket) -> None:
         """A batch has left its lane: acknowledged, or given up with all that waited there."""
         if lane.acknowledged >= following or ticket.entry not in self._tickets:
             return
-        self._forget(ticket.buffer)
-        self._effects.append(Fail(ticket.buffer, f"its records for {lane.target} are refused: {lane.reason}"))
+        reason = f"its records for {lane.target} are refused: {lane.reason}"
+        self._forget(ticket.buffer, reason)
+        self._effects.extend((Fail(ticket.buffer, reason), Settle(ticket.buffer)))
 
-    def _forget(self, buffer: PartitionBuffer) -> None:
-        """The source's ranges are read again: later acknowledgements of their batches are ignored."""
-        self._tickets = {entry: other for entry, other in self._tickets.items() if other.buffer is not buffer}
+    def _forget(self, buffer: PartitionBuffer, reason: str) -> None:
+        """The source's ranges are read again: later acknowledgements of their batches are ignored, and a transaction
+        that has some of them is aborted."""
+        self._drop_waiting(buffer)
+        for entry, ticket in list(self._tickets.items()):
+            if ticket.buffer is buffer:
+                entry.take_back()
+                del self._tickets[entry]
+        self._effects.append(Abort(f"{buffer.source}: {reason}", awaits_answers=True))
+
+    def roll_back(self) -> None:
+        """The transaction is aborted: the ranges of all sources are read again. Those with records for a lane that has
+        failed fail with it."""
+        for lane in self.lanes.values():
+            if lane.is_failed:
+                lane.rewind()
+        self._tickets.clear()
+        for buffer in list(self._waiting):
+            self._drop_waiting(buffer)
+        for lane in self.lanes.values():
+            lane.rewind()
 
     def _free(self, bundle: Bundle) -> None:
         if self._peer is None:

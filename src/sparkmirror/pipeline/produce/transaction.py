@@ -21,14 +21,11 @@ from sparkmirror.kafka.wire.coordinator import (
     Answer,
 )
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.added_partitions import AddedPartitions
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.cadence import Cadence
-from sparkmirror.pipeline.produce.effects import Abort, Commit, Effects, Offer, Refuse, RollBack, Speak
+from sparkmirror.pipeline.produce.effects import Abort, Commit, Effects, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.progress import Progress
-from sparkmirror.pipeline.produce.queued_records import Batch
-from sparkmirror.pipeline.produce.transaction_contents import TransactionContents
+from sparkmirror.pipeline.produce.transaction_intake import TransactionIntake
 from sparkmirror.pipeline.produce.transaction_phase import NOTHING_OPEN, Phase, TransactionOptions
 from sparkmirror.pipeline.produce.transactional_producer import Fencing, TransactionalProducer
 from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat
@@ -56,7 +53,7 @@ _ASKED_AS: Final = {
 _AWAY_ADVICE: Final = "its leader is away, or too few of its replicas are in sync"
 
 
-class ExactlyOnce:
+class ExactlyOnce(TransactionIntake):
     """The transactions of one task, as `pipeline.produce.guarantee.Guarantee` says."""
 
     transactional = True
@@ -73,19 +70,11 @@ class ExactlyOnce:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`spare` is used while a transaction under `seat`'s transactional id cannot end."""
-        self.phase = Phase.STARTING
-        self._clock = clock
+        super().__init__(TransactionalProducer(task, seat, spare, clock), options, effects, clock)
         self._options = options
         self._task = task
-        self._producer = TransactionalProducer(task, seat, spare, clock)
         self._progress = progress
         self._ledger_flush = ledger_flush
-        self._effects = effects
-        self._held: dict[PartitionBuffer, None] = {}
-        self._contents = TransactionContents()
-        self._added = AddedPartitions()
-        self._leftovers = Leftovers()
-        self._cadence = Cadence(options)
         self._must_roll_back = False
         self._roll_back_by = 0.0
         self._look_at = 0.0
@@ -95,45 +84,12 @@ class ExactlyOnce:
     def identity(self) -> ProducerIdentity:
         return self._producer.identity
 
-    # What may go out.
-
-    def admits(self, buffer: PartitionBuffer) -> bool:
-        if self._takes_in(buffer) and not self._leftovers.hold_back(buffer):
-            if self._producer.second_protocol or buffer.target in self._added:
-                return True
-            self._added.want(buffer.target)
-        self._held[buffer] = None
-        return False
-
-    def _takes_in(self, buffer: PartitionBuffer) -> bool:
-        phase = self.phase
-        if phase is Phase.OPEN:
-            return not self._cadence.is_full
-        if phase is Phase.READY:
-            resume_at = self._cadence.resume_at
-            return not self._leftovers.wanted and (not resume_at or self._clock.monotonic() >= resume_at)
-        return phase in (Phase.CLOSING, Phase.LOOKING) and buffer.is_ledger
-
-    def sent(self, buffer: PartitionBuffer, batch: Batch) -> None:
-        self._contents.add(buffer)
-        self._cadence.add(len(batch.data))
-        if self.phase is Phase.READY:
-            self._open()
-
-    def _open(self) -> None:
-        self.phase = Phase.OPEN
-        self._cadence.open(self._clock.monotonic())
-
     @property
     def hurries(self) -> bool:
         return self.phase is Phase.CLOSING
 
     def throttled(self, until: float) -> None:
         self._cadence.throttle(until)
-
-    def _release_held(self) -> None:
-        held, self._held = self._held, {}
-        self._effects.extend(map(Offer, held))
 
     # What is due.
 
@@ -221,7 +177,7 @@ class ExactlyOnce:
             if self._contents.is_silent(now, self._options.silence_seconds_max, self._progress.buffers.values()):
                 self._look(Phase.LOOKING)
             return
-        if self._progress.is_untrue(self._contents.touched):
+        if self._progress.is_untrue(self._contents.sources):
             if not self._ledger_flush.store(False):
                 self._recover("the positions of its data could not be stored")
             return
@@ -414,8 +370,8 @@ class ExactlyOnce:
         """Abort: committed without its positions, the data would come again after a crash."""
         self._recover(f"{where.target}: {where.reason}", awaits_answers=True)
 
-    def abort(self, reason: str) -> None:
-        self._recover(reason)
+    def abort(self, reason: str, *, awaits_answers: bool = False) -> None:
+        self._recover(reason, awaits_answers=awaits_answers)
 
     def _recover(self, reason: str, *, awaits_answers: bool = False) -> None:
         """Abort the open transaction and go back to the last commit. With the first protocol an abort by InitProducerId

@@ -8,26 +8,34 @@ from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 
 
 class TransactionContents:
-    """`touched` are the buffers whose data a closing transaction holds."""
+    """`sources` are those of source partitions whose data a closing transaction holds."""
 
     def __init__(self) -> None:
         self._unsettled: dict[PartitionBuffer, None] = {}
-        self.touched: dict[PartitionBuffer, None] = {}
+        self._touched: dict[PartitionBuffer, None] = {}
+        self.sources: dict[PartitionBuffer, None] = {}
         self._moved_at = 0.0
 
     def add(self, buffer: PartitionBuffer) -> None:
         """A batch of it goes out."""
         self._unsettled[buffer] = None
 
+    def add_range(self, source: PartitionBuffer, lanes: Iterable[PartitionBuffer]) -> None:
+        """Records of the source wait in these lanes."""
+        self._unsettled.update(dict.fromkeys(lanes))
+        self.sources[source] = None
+
     def close(self, now: float) -> None:
         """No more data goes out."""
         self._moved_at = now
-        self.touched.update(self._unsettled)
+        self._touched.update(self._unsettled)
+        own = (buffer for buffer in self._unsettled if not buffer.is_lane and not buffer.is_ledger)
+        self.sources.update(dict.fromkeys(own))
 
     def settle(self, now: float) -> Collection[PartitionBuffer]:
         """Drop those whose batches are all acknowledged, or given up; returns the others."""
         for buffer in list(self._unsettled):
-            if buffer.settled:
+            if buffer.idle if buffer.is_lane else buffer.settled:
                 del self._unsettled[buffer]
                 self._moved_at = now
         return self._unsettled
@@ -54,9 +62,11 @@ class TransactionContents:
 
     @property
     def all(self) -> Collection[PartitionBuffer]:
-        return {**self._unsettled, **self.touched}
+        """The buffers whose data it has."""
+        return {**self._unsettled, **self._touched}
 
     def forget(self) -> None:
         """The transaction is over."""
         self._unsettled.clear()
-        self.touched.clear()
+        self._touched.clear()
+        self.sources.clear()

@@ -132,14 +132,6 @@ def test_a_predicate_limits_any_transformation() -> None:
             "has the expression `\\(`, which is not a regular expression",
         ),
         ("predicates = p\npredicates.p.type = com.x.Mine\n", "names a predicate that cannot be loaded here"),
-        (
-            "transforms.where = true\nB.exactly.once.source.support = enabled\n",
-            "A->B: transforms and `exactly.once.source.support = enabled` do not go together yet",
-        ),
-        (
-            "partitioning = key\nB.exactly.once.source.support = enabled\n",
-            "A->B: `partitioning = key` and `exactly.once.source.support = enabled` do not go together yet",
-        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(text: str, message: str) -> None:

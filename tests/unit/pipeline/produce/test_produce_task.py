@@ -38,7 +38,7 @@ class Told:
     def positions_refused(self, where: PartitionBuffer) -> None:
         self.calls.append(("positions refused", where))
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: str, *, awaits_answers: bool = False) -> None:
         self.calls.append(("abort", reason))
 
 

@@ -1,6 +1,8 @@
 """Progress of a source partition waits for every target partition that its records went to."""
 
 from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.pipeline.produce.applied_effects import AtOnce
@@ -12,13 +14,15 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
-from sparkmirror.pipeline.produce.effects import Advance, Effect, Fail, Hold
+from sparkmirror.pipeline.produce.drain import Drain
+from sparkmirror.pipeline.produce.effects import Abort, Advance, Effect, Fail, Hold, Offer, Settle
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.range_admission import UNREACHED_SECONDS_MAX, RangeAdmission
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -44,6 +48,31 @@ class Peer:
         self.orders.append(offset)
 
 
+@dataclass
+class Transaction:
+    """A guarantee, at least once unless it is made `transactional`. It is its own clock."""
+
+    transactional: bool = False
+    takes_data: bool = True
+    unknown: set[TopicPartition] = field(default_factory=set)
+    away: set[TopicPartition] = field(default_factory=set)
+    contents: list[tuple[TopicPartition, ...]] = field(default_factory=list)
+    now: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def reaches(self, lane: PartitionBuffer) -> bool:
+        return lane.target not in self.away
+
+    def takes_in(self, lanes: Collection[PartitionBuffer]) -> bool:
+        return not any(lane.target in self.unknown for lane in lanes)
+
+    def took_in(self, source: PartitionBuffer, lanes: Collection[PartitionBuffer], size_bytes: int) -> None:
+        assert source.source == SOURCE and size_bytes > 0
+        self.contents.append(tuple(lane.target for lane in lanes))
+
+
 class Story:
     """One source partition at offset 0, and a broker that answers when it is told to."""
 
@@ -58,16 +87,22 @@ class Story:
         gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(nowhere, nowhere), AS_THEY_ARE, deque())
         self.source = gate.buffers[SOURCE] = PartitionBuffer(SOURCE, None, 0, 0)
         self.failed: list[str] = []
+        self.aborted: list[str] = []
+        self.offered: list[TopicPartition] = []
         self.mapped: list[tuple[Span, ...]] = []
         self.landed: list[tuple[int, str]] = []
         self.is_lost = False
-        self.routing = Routing(peer, gate, self.task_metrics, self, AtOnce(self))  # type: ignore[arg-type]
+        self.transaction = Transaction()
+        clock: Any = self.transaction
+        admission = RangeAdmission(self.transaction, progress, Drain(clock), self.transaction.reaches, clock)  # type: ignore[arg-type]
+        self.routing = Routing(peer, gate, self.task_metrics, self, admission, AtOnce(self))  # type: ignore[arg-type]
 
     def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
         assert buffer is self.source
         self.failed.append(reason)
         buffer.fail(reason)
-        buffer.rewind()
+        if buffer.quiet:
+            buffer.rewind()
 
     def _close(self, buffer: PartitionBuffer, mapped: list[Batch]) -> None:
         assert buffer is self.source
@@ -79,6 +114,15 @@ class Story:
                 self._fail(buffer, reason)
             case Advance(buffer, mapped):
                 self._close(buffer, mapped)
+            case Abort(reason, awaits_answers):
+                assert awaits_answers
+                self.aborted.append(reason)
+            case Offer(lane):
+                self.offered.append(lane.target)
+            case Settle(buffer):
+                assert buffer is self.source
+                if buffer.is_failed and buffer.quiet:
+                    buffer.rewind()
             case _:
                 raise AssertionError(effect)
 
@@ -87,6 +131,12 @@ class Story:
         assert buffer is self.source
         self.landed += [(batch.base_offset, topic) for batch in landed]
         return "gone" if self.is_lost else ""
+
+    def pass_on(self) -> list[TopicPartition]:
+        """Pass on what may go; returns the lanes that have something to send."""
+        self.offered.clear()
+        self.routing.pass_on()
+        return self.offered
 
     def bring(self, first: int, following: int, *targets: TopicPartition, problem: str = "") -> list[PartitionBuffer]:
         """A range of 100 bytes, with one record for each of `targets`."""
@@ -217,3 +267,107 @@ def test_a_lane_is_distinguished_from_a_source_of_the_same_name() -> None:
     assert lane.is_lane and lane.source != SOURCE
     other = PartitionBuffer(SOURCE, SOURCE, 0, 0)
     assert not other.is_lane
+
+
+def in_transactions() -> Story:
+    story = Story()
+    story.transaction.transactional = True
+    return story
+
+
+def test_a_range_that_cannot_be_routed_fails_its_source_when_all_before_it_has_arrived() -> None:
+    story = Story()
+    story.bring(0, 5, AUDIT)
+    story.bring(5, 9, problem="no topic")
+    assert (story.failed, story.source.state) == (["no topic"], State.FAILING)
+    story.answer(AUDIT, story.send(AUDIT))
+    assert (story.source.acknowledged, story.source.position, story.source.idle) == (5, 5, True)
+
+
+def test_in_transactions_a_range_enters_its_lanes_when_all_of_them_may_take_it() -> None:
+    story = in_transactions()
+    story.transaction.takes_data = False
+    assert story.bring(0, 5, HOME, AUDIT) == story.bring(5, 6, HOME) == []
+    assert story.source.reach.offset == 0, "no position is stored beyond what has gone out"
+    story.transaction.takes_data = True
+    for hindrance in (story.transaction.away, story.transaction.unknown):
+        hindrance.add(AUDIT)
+        assert story.pass_on() == [] and not story.transaction.contents
+        hindrance.clear()
+    assert story.pass_on() == [HOME, AUDIT]
+    assert story.transaction.contents == [(HOME, AUDIT), (HOME,)]
+    assert story.source.reach.offset == 6 and story.pass_on() == []
+
+
+def test_in_transactions_a_range_without_records_keeps_its_place_and_needs_no_transaction() -> None:
+    story = in_transactions()
+    story.bring(0, 5, AUDIT)
+    story.transaction.takes_data = False
+    story.bring(5, 7)
+    assert (story.source.acknowledged, story.source.reach.offset) == (0, 7)
+    story.bring(7, 9, HOME)
+    story.bring(9, 12)
+    story.answer(AUDIT, story.send(AUDIT))
+    assert (story.source.acknowledged, story.source.reach.offset) == (7, 7)
+    assert story.transaction.contents == [(AUDIT,)]
+
+
+def test_in_transactions_a_partition_whose_lane_has_no_leader_fails_alone_and_after_a_while() -> None:
+    story = in_transactions()
+    story.transaction.away.add(AUDIT)
+    story.bring(0, 5, HOME, AUDIT)
+    story.transaction.now += UNREACHED_SECONDS_MAX
+    assert story.pass_on() == [] and story.failed == []
+    story.transaction.now += 1
+    assert story.pass_on() == []
+    assert story.failed == ["its records for audit-3 wait: its leader is away, or the topic is gone"]
+    assert (story.aborted, story.transaction.contents) == ([], [])
+    assert (story.source.position, story.source.idle, story.peer.freed_bytes) == (0, True, 100)
+
+
+def test_in_transactions_a_lane_that_has_failed_fails_the_sources_of_what_comes_for_it() -> None:
+    story = in_transactions()
+    story.bring(0, 5, AUDIT)
+    story.answer(AUDIT, story.send(AUDIT))
+    story.routing.lanes[AUDIT].fail("too large")
+    story.bring(5, 9, HOME, AUDIT)
+    assert story.failed == ["its records for audit-3 are refused: too large"]
+    assert (story.source.position, story.aborted) == (5, [])
+
+
+def test_in_transactions_a_lane_that_gives_up_records_aborts_what_the_other_lanes_have() -> None:
+    story = in_transactions()
+    story.bring(0, 5, HOME, AUDIT)
+    story.answer(HOME, story.send(HOME))
+    lane = story.routing.lanes[AUDIT]
+    lane.refuse(story.send(AUDIT), in_doubt=False)
+    lane.fail("too large")
+    lane.rewind()
+    reason = "its records for audit-3 are refused: too large"
+    assert (story.failed, story.aborted) == ([reason], [f"orders-0: {reason}"])
+
+
+def test_an_aborted_transaction_empties_all_lanes_and_fails_the_sources_of_a_failed_one() -> None:
+    story = in_transactions()
+    story.bring(0, 5, HOME, AUDIT)
+    story.bring(5, 9, HOME)
+    story.send(HOME)
+    story.send(AUDIT)
+    story.routing.lanes[AUDIT].fail("it does not answer")
+    story.routing.roll_back()
+    story.source.roll_back()
+    assert story.failed == ["its records for audit-3 are refused: it does not answer"]
+    assert all(lane.idle for lane in story.routing.lanes.values())
+    assert (story.source.position, story.source.idle, story.peer.freed_bytes) == (0, True, 200)
+
+
+def test_what_waited_when_its_partition_went_back_is_dropped_and_what_came_since_is_not() -> None:
+    story = in_transactions()
+    story.transaction.takes_data = False
+    story.bring(0, 5, AUDIT)
+    story.source.rewind()
+    story.bring(0, 3, HOME)
+    story.transaction.takes_data = True
+    assert story.pass_on() == [HOME]
+    story.answer(HOME, story.send(HOME))
+    assert (story.source.acknowledged, story.source.idle) == (3, True)
