@@ -27,8 +27,8 @@ def test_whatever_is_killed_under_load_each_record_comes_once(story: Story) -> N
     with story.writer() as writer:
         with story.run(lines=EXACTLY_ONCE) as first:
             story.wait_until_close(first, writer)
-            _kill_a_worker(story, first, writing=True)
-            _kill_a_worker(story, first, writing=False)
+            kill_a_worker(story, first, writing=True)
+            kill_a_worker(story, first, writing=False)
             with story.run(lines=EXACTLY_ONCE) as second:
                 wait_until_shared(first, second)
                 story.wait_for_flow(second)
@@ -156,7 +156,7 @@ def _transactions(admin: Any, story: Story, *states: str) -> list[str]:
     return [one.transactional_id for each in found for one in each if one.transactional_id.startswith(story.alias)]
 
 
-def _kill_a_worker(story: Story, run: Run, *, writing: bool) -> None:
+def kill_a_worker(story: Story, run: Run, *, writing: bool) -> None:
     run.wait_until(lambda: len(list(run.rings())) == 2, "a ring for each task")
     rings = list(run.rings())
     victim = rings[0][1 if writing else 0]

@@ -49,9 +49,10 @@ TOPICS = ledger_topics("A")
 
 
 class Target:
-    """Brokers and coordinator: one producer's transactions over a data partition and the ledger's."""
+    """Brokers and coordinator: one producer's transactions over partitions for data and the ledger's."""
 
-    def __init__(self) -> None:
+    def __init__(self, *data: TopicPartition) -> None:
+        self.data = data
         self.epoch = 0
         self.log: list[int] = []
         self.position = 0
@@ -100,7 +101,7 @@ class Target:
         return Answer(0, ProducerIdentity(PRODUCER, self.epoch))
 
     def _commit(self, where: TopicPartition, key: bytes | None, value: bytes | None) -> None:
-        if where == REMOTE:
+        if where in self.data:
             self.log.append(int(value or b""))
         elif where.topic == TOPICS.offsets:
             assert connect.decode_key(key, MM2) == WHERE
@@ -109,7 +110,7 @@ class Target:
     def abort(self, *, is_led: bool) -> None:
         """By InitProducerId, or because the transaction took too long. A partition without a leader gets no marker."""
         if not is_led:
-            self._left += [(where, data) for where, data in self._open if where == REMOTE]
+            self._left += [(where, data) for where, data in self._open if where in self.data]
         self._bump()
 
     def _bump(self) -> None:
@@ -145,7 +146,7 @@ class Coordinator:
 class CopyingOnce(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.source, self.ring, self.target = Source(), Ring(), Target()
+        self.source, self.ring, self.target = Source(), Ring(), Target(REMOTE)
         self.coordinator = Coordinator()
         self.rows: deque[Delivery] = deque()
         self.wire: deque[tuple[PartitionBuffer, Batch, bytes]] = deque()
@@ -197,6 +198,10 @@ class CopyingOnce(RuleBasedStateMachine):
         self.isolation.roll_back(self.buffer)
         self.isolation.settle(self.buffer)
 
+    def boxes(self) -> list[PartitionBuffer]:
+        """The buffers whose batches go to partitions for data."""
+        return [self.buffer]
+
     # The source and its reader.
 
     @rule(sizes=st.lists(st.integers(0, 3), min_size=1, max_size=4))
@@ -239,7 +244,7 @@ class CopyingOnce(RuleBasedStateMachine):
 
     @rule()
     def batches_are_sent(self) -> None:
-        for buffer in [self.buffer, *self.progress.buffers.values()]:
+        for buffer in [*self.boxes(), *self.progress.buffers.values()]:
             while len(self.wire) < 20 and buffer.sendable and (buffer.is_resending or self.once.admits(buffer)):
                 is_new = not buffer.is_resending
                 batch = buffer.next_batch(*self.once.identity, True)
@@ -274,10 +279,12 @@ class CopyingOnce(RuleBasedStateMachine):
             self.ring.order(buffer.slot, paused=True, offset=buffer.acknowledged)
             buffer.evict()
 
-    @precondition(lambda self: self.buffer is not None and self.buffer.is_failed)
+    @precondition(lambda self: self.buffer is not None)
     @rule()
     def retry_time_comes(self) -> None:
-        self.isolation.wake_up(self.buffer, time.monotonic() + 1000)
+        for buffer in {id(one): one for one in (self.buffer, *self.boxes())}.values():
+            if buffer.is_failed:
+                self.isolation.wake_up(buffer, time.monotonic() + 1000)
 
     # The target.
 
@@ -290,7 +297,7 @@ class CopyingOnce(RuleBasedStateMachine):
             written = self.target.append(buffer.target, data) if error in (0, 7) else 0
             self._react(buffer, batch, written or error)
 
-    @precondition(lambda self: self.wire and self.wire[0][0] is self.buffer)
+    @precondition(lambda self: self.wire and not self.wire[0][0].is_ledger)
     @rule(written=st.booleans())
     def target_refuses(self, written: bool) -> None:
         """For good, or with an error that says nothing about what happened."""
@@ -347,9 +354,7 @@ class CopyingOnce(RuleBasedStateMachine):
     def _react(self, buffer: PartitionBuffer, batch: Batch, error: int) -> None:
         outcome = judge(error, is_head=buffer.head is batch)
         if outcome is BatchOutcome.DONE:
-            buffer.succeed(batch)
-            if not buffer.is_ledger:
-                self.isolation.after_progress(buffer)
+            self._succeed(buffer, batch)
         elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED):
             buffer.retry(batch, in_doubt=leaves_doubt(error))
         elif outcome is BatchOutcome.FENCED:
@@ -365,26 +370,34 @@ class CopyingOnce(RuleBasedStateMachine):
         if buffer.is_failed:
             self.isolation.settle(buffer)
 
+    def _succeed(self, buffer: PartitionBuffer, batch: Batch) -> None:
+        buffer.succeed(batch)
+        if not buffer.is_ledger:
+            self.isolation.after_progress(buffer)
+
     # What must hold.
 
     @invariant()
     def what_is_committed_is_the_sources_beginning(self) -> None:
-        assert self.target.log == self.source.records[: len(self.target.log)]
+        assert self.committed() == self.source.records[: len(self.target.log)]
 
     @invariant()
     def the_committed_position_is_where_it_ends(self) -> None:
         due = [offset for offset in self.source.records if offset < self.target.position]
-        assert self.target.log == due
+        assert self.committed() == due
+
+    def committed(self) -> list[int]:
+        """The records that a consumer sees."""
+        return self.target.log
 
     def teardown(self) -> None:
         """Trouble ends, and everything arrives."""
         if self.buffer is None:
             return
         for _ in range(200 + 40 * len(self.source.batches)):
-            if self.buffer.is_failed:
-                self.retry_time_comes()
+            self.retry_time_comes()
             self.all_goes_well(0.3)
-        assert self.target.log == self.source.records, "everything arrives"
+        assert self.committed() == self.source.records, "everything arrives"
         assert self.target.position == self.source.end
         assert self.ring.leases == {}, "all memory is given back"
 

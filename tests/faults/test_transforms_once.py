@@ -1,0 +1,93 @@
+"""Exactly-once in flows that send records to partitions of their own choosing, while workers and runs are killed."""
+
+import pytest
+from tests.faults.numbered import NumberedWriter, wait_until
+from tests.faults.sharing import tasks_of, wait_until_shared
+from tests.faults.story import Story
+from tests.faults.test_exactly_once import EXACTLY_ONCE, kill_a_worker
+from tests.oracle import read_messages
+
+from sparkmirror.testing.kafka import KafkaCluster
+
+HEAL_SECONDS_MAX = 30
+"""After a killed broker or process."""
+
+
+def lines_of(story: Story) -> list[str]:
+    """Numbers that 5 divides are dead letters, odd ones go elsewhere by chance, those that 7 divides nowhere."""
+    number = "cast(substring(cast(value AS string), 1, 11) AS bigint)"
+    return [
+        *EXACTLY_ONCE,
+        f"transforms.where = {number} % 7 <> 0",
+        f"transforms.deadletter.when = {number} % 5 = 0",
+        f"transforms.deadletter.topic = {story.topic}-dead",
+        f"transforms.set.topic = if({number} % 2 = 1, '{story.topic}-odd', target_topic)",
+        "transforms.set.partition = cast(rand() * 2 AS int)",
+        "transforms.set.key = cast(partition AS string)",
+    ]
+
+
+def assert_once(story: Story, writer: NumberedWriter) -> None:
+    """A read_committed consumer sees each record where it belongs, once."""
+    client = {"bootstrap.servers": story.target, "isolation.level": "read_committed"}
+    seen: dict[str, dict[int, list[int]]] = {}
+    for name in (story.remote_topic, f"{story.topic}-odd", f"{story.topic}-dead"):
+        numbers = seen[name] = {number: [] for number in range(len(writer.produced))}
+        for _, messages in read_messages(client, name):
+            for message in messages:
+                headers = dict(message.headers() or ())
+                origin = headers.get("__connect.errors.partition") or message.key()
+                numbers[int(origin)].append(int(message.value()[:11]))
+    for source, count in enumerate(writer.produced):
+        kept = [number for number in range(count) if number % 7]
+        wanted = {
+            f"{story.topic}-dead": [number for number in kept if number % 5 == 0],
+            f"{story.topic}-odd": [number for number in kept if number % 5 and number % 2],
+            story.remote_topic: [number for number in kept if number % 5 and number % 2 == 0],
+        }
+        for name, numbers in wanted.items():
+            found = seen[name][source]
+            repeated, missing = len(found) - len(set(found)), sorted(set(numbers) - set(found))
+            assert sorted(found) == numbers, (
+                f"{name} from {source}: {repeated} came again, {len(missing)} are missing: {missing[:10]}"
+            )
+    assert story.positions() == writer.produced
+
+
+@pytest.mark.long
+def test_whatever_is_killed_under_load_each_record_comes_once_wherever_it_goes(story: Story) -> None:
+    lines = lines_of(story)
+    with story.writer() as writer:
+        with story.run(lines=lines) as first:
+            story.wait_until_close(first, writer)
+            kill_a_worker(story, first, writing=True)
+            kill_a_worker(story, first, writing=False)
+            with story.run(lines=lines) as second:
+                wait_until_shared(first, second)
+                story.wait_for_flow(second)
+                first.kill()
+                wait_until(lambda: tasks_of(second) == {0, 1}, "the second goes on for the first", 20)
+                story.wait_for_flow(second)
+                second.jvm().kill()
+                assert second.finish(20).status == 1
+        writer.stop()
+        with story.run("--once", lines=lines) as last:
+            ended = last.finish(90)
+            assert ended.status == 0, ended.errors
+    assert_once(story, writer)
+
+
+@pytest.mark.long
+def test_with_older_transactions_a_killed_worker_and_a_killed_target_repeat_nothing(
+    first_protocol_story: Story, first_protocol_target: KafkaCluster
+) -> None:
+    story = first_protocol_story
+    with story.writer() as writer, story.run(lines=lines_of(story)) as run:
+        story.wait_until_close(run, writer)
+        kill_a_worker(story, run, writing=True)
+        first_protocol_target.broker(1).kill()
+        first_protocol_target.broker(1).start()
+        story.wait_for_flow(run, HEAL_SECONDS_MAX)
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    assert_once(story, writer)
