@@ -115,7 +115,8 @@ def test_a_partition_some_of_whose_records_are_refused_fails_and_none_of_the_ran
     flow: Mirrored, unique: Callable[[str], str]
 ) -> None:
     other = unique("small")
-    create_topic(flow.servers, other, 2, **{"max.message.bytes": "200"})
+    create_topic(flow.servers, other, 2)
+    alter_topic({"bootstrap.servers": flow.servers}, other, {"max.message.bytes": "200"})
     task = _task(flow, _of_partition_0(flow, other))
     task.filler_bytes = 100
     with task:

@@ -45,10 +45,10 @@ def assert_once(story: Story, writer: NumberedWriter) -> None:
             f"{story.topic}-odd": [number for number in kept if number % 5 and number % 2],
             story.remote_topic: [number for number in kept if number % 5 and number % 2 == 0],
         }
-        for name, numbers in wanted.items():
+        for name, due in wanted.items():
             found = seen[name][source]
-            repeated, missing = len(found) - len(set(found)), sorted(set(numbers) - set(found))
-            assert sorted(found) == numbers, (
+            repeated, missing = len(found) - len(set(found)), sorted(set(due) - set(found))
+            assert sorted(found) == due, (
                 f"{name} from {source}: {repeated} came again, {len(missing)} are missing: {missing[:10]}"
             )
     assert story.positions() == writer.produced

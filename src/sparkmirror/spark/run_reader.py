@@ -101,11 +101,10 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         from sparkmirror.logs.handlers import log_to_driver
         from sparkmirror.pipeline.fetch.reader import read_task
-        from sparkmirror.pipeline.relay.schema import close
         from sparkmirror.planning.planner import Planner
 
         if partition.value is None:  # a rehearsal: rows that mean nothing pass all the way
-            return iter((close(),))
+            return iter((self._nothing(),))
         plan: TaskPlan = partition.value
         flow = self._options.flow()
         log_to_driver(flow.name)
@@ -117,6 +116,11 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             finally:
                 planner.close()
         return read_task(plan, self._task_options(flow))
+
+    def _nothing(self) -> "pa.RecordBatch":
+        from sparkmirror.pipeline.relay.schema import close
+
+        return close()
 
     def _task_options(self, flow: "FlowConfig") -> "ReaderOptions":
         return _reader_options(flow)
@@ -168,6 +172,11 @@ def _proposal(flow: "FlowConfig") -> Callable[[str], str | None]:
 
 class KafkaRecordsReader(KafkaRunsReader):
     """Plans as `KafkaRunsReader` does; rows are records."""
+
+    def _nothing(self) -> "pa.RecordBatch":
+        from sparkmirror.pipeline.relay.schema import PADDING
+
+        return PADDING
 
     def _task_options(self, flow: "FlowConfig") -> "ReaderOptions":
         from sparkmirror.batch.unpacking import bound_for

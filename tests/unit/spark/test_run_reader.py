@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.flows import SMALLEST
 
 from sparkmirror.pipeline.relay.options import RunsOptions
-from sparkmirror.pipeline.relay.schema import FLUSH, TRAIL
+from sparkmirror.pipeline.relay.schema import FLUSH, RECORD_SCHEMA, ROW_SCHEMA, TRAIL
 from sparkmirror.planning.planner import Planner
-from sparkmirror.spark.run_reader import KafkaRunsReader
+from sparkmirror.spark.run_reader import KafkaRecordsReader, KafkaRunsReader
 
 TEXT = f"{SMALLEST}tasks.max = 3\n"
 
@@ -84,3 +85,10 @@ def test_one_that_knows_nothing_yet_or_is_stopped_waits() -> None:
     for planner in (FakePlanner(), FakePlanner(has_tasks=False, stopped=True)):
         assert reader_of(planner).latestOffset({"epoch": 0}, ReadAllAvailable()) == {"epoch": 0}
         assert planner.rests == 1
+
+
+def test_a_rehearsals_rows_have_the_columns_of_their_source() -> None:
+    options = RunsOptions(TEXT, "A->B", "run", "process")
+    for reader, schema in ((KafkaRunsReader(options), ROW_SCHEMA), (KafkaRecordsReader(options), RECORD_SCHEMA)):
+        (batch,) = reader.read(InputPartition(None))
+        assert batch.schema == schema

@@ -34,7 +34,7 @@ class RoutingOnce(CopyingOnce):
     def __init__(self) -> None:
         super().__init__()
         self.target = Target(*LANES)
-        self.bundles: deque[Bundle] = deque()
+        self.fetched: deque[Bundle] = deque()
         self.ways = itertools.cycle([0, 1, 2])
         self.away: set[TopicPartition] = set()
         self.routing: Any = None
@@ -43,8 +43,10 @@ class RoutingOnce(CopyingOnce):
     def begin(self) -> None:
         super().begin()
         effects = self.isolation._effects
-        admission = RangeAdmission(self.once, self.progress, Drain(), self._reaches, self)
-        self.routing = Routing(self.ring, self.gate, self.gate._task_metrics, self, admission, effects)  # type: ignore[arg-type]
+        clock: Any = self
+        admission = RangeAdmission(self.once, self.progress, Drain(), self._reaches, clock)
+        parts: tuple[Any, ...] = (self.ring, self.gate, self.gate._task_metrics, self, admission, effects)
+        self.routing = Routing(*parts)
 
     def monotonic(self) -> float:
         return self.now
@@ -103,7 +105,7 @@ class RoutingOnce(CopyingOnce):
             delivery = Delivery(
                 "run", WHERE, REMOTE.topic, first, following, len(offsets), following, -1, memoryview(b""), lease
             )
-            self.bundles.append(Bundle(delivery, 1, tuple(self._pieces(offsets))))
+            self.fetched.append(Bundle(delivery, 1, tuple(self._pieces(offsets))))
 
     def _pieces(self, offsets: list[int]) -> list[tuple[TopicPartition, Piece]]:
         lanes: dict[int, list[int]] = {}
@@ -113,8 +115,8 @@ class RoutingOnce(CopyingOnce):
 
     @rule()
     def row_arrives(self) -> None:
-        if self.bundles:
-            self.routing.take(self.bundles.popleft())
+        if self.fetched:
+            self.routing.take(self.fetched.popleft())
 
     @rule(seconds=st.sampled_from([0.0, 0.3]))
     def time_passes(self, seconds: float) -> None:
