@@ -33,6 +33,14 @@ _CONVERT = (
 )
 
 
+_NEXT = {
+    "error": "correct it; docs/keys.md describes each key",
+    "warning": "correct or remove the line, or leave it: the file can be used as it is",
+    "note": "nothing need be done",
+}
+"""What to do about a finding whose own sentence says it, or says what is right."""
+
+
 def add_parser(verbs: Any) -> None:
     """Adds the verb with its sub-verbs to argparse's subparsers."""
     parser = verbs.add_parser("config", help="check, explain or convert a file", description="Understand a file.")
@@ -52,14 +60,28 @@ def add_parser(verbs: Any) -> None:
 
 
 def execute_check(args: argparse.Namespace) -> int:
-    """Prints errors and warnings; 2 with errors. Raises ConfigError when the file cannot be read at all."""
+    """Prints errors and warnings; 2 with errors. Raises ConfigError when the file cannot be read at all and findings
+    are not asked for as JSON."""
     from sparkmirror.cli.file import read_input
+
+    try:
+        properties = read_input(args)
+    except ConfigError as error:
+        if args.format != "json":
+            raise
+        found = _finding("error", error, _without_place(error))
+        show(args, {"file": error.file, "flows": [], "findings": [found]}, list)
+        return error.exit_status
+    return _check(args, properties)
+
+
+def _check(args: argparse.Namespace, properties: "Properties") -> int:
     from sparkmirror.config.explain import notes_on
     from sparkmirror.config.flow.flows import examine
     from sparkmirror.config.flow.security import check_stores
     from sparkmirror.config.formats.properties import ConfigWarning
 
-    config, problems = examine(read_input(args))
+    config, problems = examine(properties)
     check_stores(config.lines, [flow.name for flow in config.flows], problems)
     if not problems.errors:
         problems.errors += _refused_transforms(args, config)
@@ -97,7 +119,7 @@ def _refused_transforms(args: argparse.Namespace, config: "MirrorConfig") -> lis
 
 def _finding(severity: str, found: "ConfigError | ConfigWarning", message: str) -> dict[str, Any]:
     where = {"file": found.file, "line": found.line, "key": found.key}
-    return {"severity": severity, **where, "message": message, "hint": found.hint}
+    return {"severity": severity, **where, "message": message, "hint": found.hint or _NEXT[severity]}
 
 
 def _without_place(error: ConfigError) -> str:

@@ -1,5 +1,6 @@
 """What a person may write wrongly, and the sentence that says so: no stack trace, the place, and what to do."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -80,6 +81,19 @@ def test_a_wrong_file_is_a_sentence(text: str, capsys: pytest.CaptureFixture[str
     assert WRONG_FILES[text] in said
     assert "Traceback" not in said and status == 2
     assert said.count("error: ") <= 1, "one mistake is said once"
+
+
+@pytest.mark.parametrize("text", WRONG_FILES)
+def test_a_program_gets_each_finding_whole(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that cannot be read at all is a finding, too."""
+    Path("mm2").write_text(text)
+    main(["config", "check", "mm2", "--format", "json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert findings
+    for found in findings:
+        assert set(found) == {"severity", "file", "line", "key", "message", "hint"}
+        assert found["file"] == "mm2" and found["message"] and found["hint"]
+        assert isinstance(found["line"], int) and found["severity"] in ("error", "warning", "note")
 
 
 @pytest.mark.parametrize("words", WRONG_WORDS)
