@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 from tests.flows import flow_between
+from tests.scenarios.status import board_of
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan
@@ -22,6 +23,7 @@ from sparkmirror.model import Position, TopicPartition
 from sparkmirror.planning import sizing
 from sparkmirror.planning.planner import Planner
 from sparkmirror.planning.task_count import BACKLOG_RECORDS, CALM_LOOKS, TaskLoad
+from sparkmirror.telemetry.records import TaskRecord, encode_record
 from sparkmirror.testing.kafka import KafkaCluster
 
 PARTITIONS = 4
@@ -108,3 +110,14 @@ def test_what_another_process_wrote_last_stays_with_its_task_until_it_was_writte
     for _ in range(CALM_LOOKS):
         planner._sizing.look({task: TaskLoad(0.01) for task in begun})
     assert len(story.begin(planner, 3)) == 1, "ten calm looks, and nothing is bound any more"
+
+
+def test_a_task_that_another_process_ran_and_none_runs_now_is_not_missed(story: Story) -> None:
+    """The other process left: its tasks are this process's, which needs fewer, and no page waits for their word."""
+    story.write(10, 0)
+    status = story.flow.ledger_topics.status
+    last_words = [encode_record(story.alias, TaskRecord("run", task, 0)) for task in range(PARTITIONS)]
+    publish(story.flow.target, status, last_words)
+    assert list(story.begin(story.planner())) == [0]
+    target = {"bootstrap.servers": story.flow.target.bootstrap_servers}
+    assert sorted(board_of(target, story.alias).tasks) == [0]

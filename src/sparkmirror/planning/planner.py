@@ -103,7 +103,7 @@ class Planner:
         partitions = self._ready(partitions, target)
         assigned = {item.partition: item for item in self._assigned(partitions, wanted, positions)}
         tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
-        self._forget("task", [(task,) for task in sorted(self._assignment.keys() & self._ownership.tasks - set(tasks))])
+        self._forget("task", [(task,) for task in sorted(self._ownership.tasks - set(tasks))])  # of who left, too
         self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
         self._generation = last_generation(self._flow, ledger, self._generation) + 1
         self._sizing.note_held(assigned, self._generation)
