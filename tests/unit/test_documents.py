@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+_SHOWN = re.compile(r" *(?:\$ )?(?P<command>sparkmirror [a-z].*)")
+_INLINE = re.compile(r"`(?P<command>sparkmirror [a-z ]+ FILE(?: [-a-z]+)*)`")
 _HEADING = re.compile(r"^#+ +(?P<title>.+?)\s*$", re.MULTILINE)
 
 
@@ -52,12 +54,15 @@ def test_each_page_is_in_the_index_and_the_index_in_the_readme() -> None:
 
 
 def shown_commands(document: Path) -> Iterator[str]:
-    """Lines of its blocks that run the program, without the prompt, a comment behind them, and a redirection."""
-    for block in _FENCE.finditer(document.read_text()):
-        for line in block.group().replace("\\\n", " ").splitlines():
-            command = re.sub(r"\s#.*| [|>&].*", "", line.strip().removeprefix("$ "))
-            if command.startswith("sparkmirror ") and "…" not in command:
-                yield command
+    """Lines of its blocks, fenced or indented, that run the program, without the prompt, a comment behind them, and a
+    redirection; and whole commands inside sentences, which say FILE."""
+    text = document.read_text()
+    for line in text.replace("\\\n", " ").splitlines():
+        if shown := _SHOWN.match(line):
+            command = re.sub(r"\s#.*| [|>&].*", "", shown["command"])
+            if "…" not in command:
+                yield " ".join(command.split())
+    yield from (" ".join(inline["command"].split()) for inline in _INLINE.finditer(text))
 
 
 COMMANDS = [

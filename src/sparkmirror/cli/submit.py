@@ -1,4 +1,4 @@
-"""`sparkmirror submit FILE`: mirrors on a Spark cluster and brings it the packages. The work is `runtime.run`'s."""
+"""`sparkmirror submit FILE --master URL`: mirrors on a Spark cluster, by `runtime.run`, and brings it the packages."""
 
 import argparse
 import json
