@@ -10,6 +10,7 @@ import selectors
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -310,10 +311,10 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         EVENT_READ=selectors.EVENT_READ, EVENT_WRITE=selectors.EVENT_WRITE, BaseSelector=selectors.BaseSelector,
     )  # fmt: skip
 
-    def connect(host: str, port: int, receive_bytes: int, send_bytes: int, seconds_max: float) -> Any:
+    def connect(host: str, port: int, receive_bytes: int, send_bytes: int, seconds_max: float) -> tuple[Any, float]:
         sock = net.connect(host, world.thread().process)
         sock.settimeout(seconds_max)
-        return sock
+        return sock, inf  # links of a history are as long as their first answers say
 
     package = sparkmirror.kafka
     exchanged: list[tuple[Any, str, Any]] = [
