@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import Partition
+from tests.simulation.folding import Folded
 from tests.simulation.log import Stored
 from tests.simulation.truth import Outcome, PartitionTruth, Written
 
+from sparkmirror.batch.records import Record
 from sparkmirror.ledger import gaps as gap_ledger
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.map_records import MapView
@@ -24,6 +26,10 @@ class Checker:
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
         self.problems: list[str] = []
+        connector = scene.flow.connector
+        self._ledger = Folded(lambda: LedgerView(connector), _take_position)
+        self._maps = Folded(lambda: MapView("A"), lambda view, record: view.take(record.key, record.value))
+        self._arrived: dict[TopicPartition, Folded[list[tuple[bytes, int]]]] = {}
 
     def fail(self, problem: str) -> None:
         if len(self.problems) < 10:
@@ -35,12 +41,12 @@ class Checker:
 
     def stored(self, name: str) -> list[tuple[Partition, Stored]]:
         topic = self._scene.target.topics.get(name)
-        found: list[tuple[Partition, Stored]] = []
-        for partition in topic.partitions if topic is not None else ():
-            for one in partition.log.batches:
-                if one.last < partition.log.high_watermark and self._is_committed(one):
-                    found.append((partition, one))
-        return found
+        members = topic.partitions if topic is not None else []
+        return [(partition, one) for partition in members for one in self._replicated(partition)]
+
+    def _replicated(self, partition: Partition) -> list[Stored]:
+        end = partition.log.high_watermark
+        return [one for one in partition.log.batches if one.last < end and self._is_committed(one)]
 
     def _is_committed(self, one: Stored) -> bool:
         """Or decided to be: then nothing can undo it."""
@@ -52,15 +58,12 @@ class Checker:
         return True
 
     def view(self) -> LedgerView:
-        view = LedgerView(self._scene.flow.connector)
-        for _, one in self.stored(self._scene.ledger.offsets):
-            for record in one.records:
-                headers = [(name.decode(), value) for name, value in record.headers]
-                view.take_connect(record.key, record.value, "", headers)
-        for _, one in self.stored(self._scene.ledger.positions):
-            for record in one.records:
-                view.take_ours(record.key, record.value)
-        return view
+        ledger = self._scene.ledger
+        batches = [*self.stored(ledger.offsets), *self.stored(ledger.positions)]
+        return self._ledger.of(batches)
+
+    def maps(self) -> MapView:
+        return self._maps.of(self.stored(self._scene.ledger.offset_map))
 
     def _gaps(self) -> list[Gap]:
         pairs = [(r.key, r.value) for _, one in self.stored(self._scene.ledger.gaps) for r in one.records]
@@ -70,11 +73,10 @@ class Checker:
         """Values on the target with their offsets, as the promised consumer sees them."""
         remote = TopicPartition(self._scene.remote, where.partition)
         partition = self._scene.target.partition(remote)
-        found: list[tuple[bytes, int]] = []
-        for one in partition.log.batches if partition is not None else ():
-            if one.last < partition.log.high_watermark and self._is_committed(one):  # type: ignore[union-attr]
-                found += [(record.value or b"", record.offset) for record in one.records]
-        return found
+        if partition is None:
+            return []
+        known = self._arrived.setdefault(where, Folded(list[tuple[bytes, int]], _take_arrived))
+        return known.of((partition, one) for one in self._replicated(partition))
 
     def copies(self, where: TopicPartition, arrived: list[tuple[bytes, int]]) -> dict[bytes, int]:
         """The last place of each value on the target, without records that are on their way again: those behind the
@@ -223,11 +225,7 @@ class Checker:
 
     def _judge_map(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[bytes, int]]) -> None:
         """A consumer at a translated offset sees all that it has not read (invariant 7)."""
-        view = MapView("A")
-        for _, one in self.stored(self._scene.ledger.offset_map):
-            for record in one.records:
-                view.take(record.key, record.value)
-        found = view.map_of(where)
+        found = self.maps().map_of(where)
         if found is None:
             return
         last = self.copies(where, arrived)
@@ -240,6 +238,17 @@ class Checker:
             if told is not None and told.offset > bound:
                 self.fail(f"{where}: offset {written.offset} translates to {told.offset}, beyond {bound}")
                 return
+
+
+def _take_position(view: LedgerView, record: Record) -> None:
+    """Keys of the two topics are never alike."""
+    headers = [(name.decode(), value) for name, value in record.headers]
+    if view.take_connect(record.key, record.value, "", headers) is None:
+        view.take_ours(record.key, record.value)
+
+
+def _take_arrived(found: list[tuple[bytes, int]], record: Record) -> None:
+    found.append((record.value or b"", record.offset))
 
 
 def _covers(gap: Gap, one: Written, where: TopicPartition, *, is_vague: bool) -> bool:

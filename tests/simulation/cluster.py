@@ -132,7 +132,7 @@ class Cluster:
         self.graves: list[Topic] = []
         self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
         offsets = CommittedOffsets(self._topic_id, self._log_commit, lambda: world.now)
-        self.groups = Groups(world, offsets)
+        self.groups = Groups(world, offsets, self.note)
         self._coordinator_node = 0
         self._parked: list[_Parked] = []
         self._sessions = 0
@@ -180,7 +180,8 @@ class Cluster:
 
     def when(self, what: str, act: Callable[[], None]) -> None:
         """Acts once, at the next event of that name: a batch for the topic, `read` (by a Fetch), `written`, EndTxn,
-        `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`."""
+        `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`, `refused` (a batch), `doubt` (an answer
+        that is lost, or says that a batch may stand), `turned` (a log that was cut or made again), `rebalance`."""
         self._listeners.append((what, act))
 
     def note(self, what: str) -> None:
@@ -335,6 +336,7 @@ class Cluster:
         refusal = self.world.random.choice(partition.refuses) if partition.refuses else 0
         if refusal and refusal not in _APPENDED:
             produced.error = refusal
+            self.note("refused")
             return
         topic = self.topics.get(partition.where.topic)
         if topic is not None and len(data) > topic.bytes_max:
@@ -364,6 +366,7 @@ class Cluster:
             partition.appended_at = self.world.now
         if not produced.error and refusal:
             produced.error, produced.base = refusal, -1
+            self.note("doubt")
             self._replicate_later(partition)
 
     def _open(self, asked: wire.ProduceAsked, where: TopicPartition, producer_id: int, epoch: int) -> int:
@@ -398,6 +401,7 @@ class Cluster:
         for one in waiting:
             one.produced.error, one.produced.base = error, -1
             self._settle(one)
+            self.note("doubt")
 
     # Transactions.
 

@@ -13,7 +13,6 @@ from tests.simulation.cluster import Partition
 from tests.simulation.commits import Commit
 from tests.simulation.groups import COMMIT, JOIN, LEAVE, SYNC
 
-from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import TopicPartition
 
@@ -243,11 +242,7 @@ class Readers:
         place = self._source_place(where)
         if not place or not self._is_sure(where):
             return []
-        view = MapView("A")
-        for _, stored in self._scene.checker.stored(self._scene.ledger.offset_map):
-            for record in stored.records:
-                view.take(record.key, record.value)
-        found = view.map_of(where)
+        found = self._scene.checker.maps().map_of(where)
         told = None if found is None else found.translate(place)
         if found is None or told is None or not told.exact:
             return []

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.scheduler import Process, SimKilled
 
+from sparkmirror.clock import SYSTEM_CLOCK
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.model import TopicPartition, is_another_topic
 from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
 from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, restore_offsets
 from sparkmirror.operations.failover_snapshot import look
 from sparkmirror.operations.journal import TopicJournal
 from sparkmirror.operations.migrate_run import Copy, CutOver, Follow
-from sparkmirror.operations.steps import Journal, Step, Teller, finish_steps, take_steps, undo_steps
+from sparkmirror.operations.steps import Journal, Note, Step, Teller, finish_steps, take_steps, undo_steps
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -27,6 +30,21 @@ _DRAIN_SECONDS = 20.0
 _FOLLOW_SECONDS = 30.0
 _QUIET_SECONDS = 1.0
 _MIGRATES_SHARE = 0.35
+_Judge = Callable[[Mapping[TopicPartition, int], float], None]
+
+
+class _JudgedDrain(Drain):
+    """Judged when it ends: a moment later all may be mirrored that was not when it said so."""
+
+    def __init__(self, flow: FlowConfig, source: Admin, seconds_max: float, judge: _Judge) -> None:
+        super().__init__(flow, source, seconds_max)
+        self._judge = judge
+
+    def apply(self, note: Note) -> str:
+        began = SYSTEM_CLOCK.monotonic()
+        sentence = super().apply(note)
+        self._judge(restore_offsets(note["ends"]), began)
+        return sentence
 
 
 class Person:
@@ -94,7 +112,7 @@ class Person:
         assert pair.source is not None
         groups = MoveGroups(pair.target, lambda: look(flow, pair, differences=False).moves(planned=True))
         if kind == "failover":
-            return [Drain(flow, pair.source, _DRAIN_SECONDS), groups]
+            return [_JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge), groups]
         cut_over = CutOver(_QUIET_SECONDS, Fence(flow, pair.source))
         follow = Follow(flow, pair.source, cut_over, self._mirror_until, tell)
         return [Copy(flow, pair.source, self._copy), follow, groups]

@@ -29,11 +29,17 @@ _One = TypeVar("_One")
 _FOCUS_SHARE = 0.7
 """Of the faults that strike one partition of several, how many strike the one that the history says."""
 _EVENT_SECONDS_MAX = 5.0
+_LATE_SHARE = 0.25
+"""Of the faults that strike at an event, how many come only when what follows from it is under way."""
 _PARTITIONS_MAX = 5
 EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command",
-          "burst")  # fmt: skip
+          "burst", "refused", "doubt", "turned")  # fmt: skip
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
-producer writes, records that are read, an order of the planner to tasks, a batch of several that are under way."""
+producer writes, records that are read, an order of the planner to tasks, a batch of several that are under way, one
+that is refused, one that may stand though no answer says so, a log of the source that was cut or made again."""
+SOURCE_EVENTS = ("written", "read", "turned")
+GROUP_EVENTS = ("rebalance",)
+"""Of processes that share a flow: all members of a group have joined."""
 
 
 class Fault(NamedTuple):
@@ -56,7 +62,10 @@ def strike(scene: "Scene", fault: Fault) -> None:
     if not event:
         _strike(scene, kind, fault.draw)
         return
-    moment = 0.006 * Random(fault.draw).random() ** 2
+    random = Random(fault.draw)
+    moment = 0.006 * random.random() ** 2
+    if random.random() < _LATE_SHARE:
+        moment = 0.6 * random.random() ** 2
     struck: list[bool] = []
 
     def act() -> None:
@@ -230,6 +239,7 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
     truth.source_losses += 1
     truth.truncations += 1
     scene.producers.note_cut(partition)
+    scene.source.note("turned")
     return f"{where} of the source is cut to {log.end} by an unclean election"
 
 
@@ -286,6 +296,7 @@ def _delete_records(scene: "Scene", random: Random) -> str:
         if one.topic_id == topic_id and one.offset < log.start and (one.is_over_cut or not is_begun):
             one.is_truncated = True
     scene.source.poke()
+    scene.source.note("turned")
     return f"{partition.where} of the source begins at {log.start} now"
 
 
@@ -310,6 +321,7 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
             for _ in range(random.choice((0, 3, 60))):
                 for partition in scene.sources():
                     scene.producers.write_batch(partition)
+            scene.source.note("turned")
 
     scene.world.after(seconds, create)
     return f"the source's topic is deleted, and made again after {seconds} s"
@@ -328,14 +340,29 @@ def _compact_source(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
         return ""
-    partition = _focus(scene, random, partitions)
+    partition, seconds = _focus(scene, random, partitions), random.choice((0.0, 0.5, 2.0))
+    if seconds and not partition.is_hollow:
+        partition.is_hollow = True
+        scene.world.after(seconds, lambda: _clean_unread(scene, partition))
+        return f"reads of {partition.where} bring nothing for {seconds} s, until it is compacted"
+    _clean(scene, partition)
+    return f"{partition.where} of the source is compacted"
+
+
+def _clean_unread(scene: "Scene", partition: Partition) -> None:
+    if not scene.is_healed and not partition.is_gone:
+        _clean(scene, partition)
+    partition.is_hollow = False
+    scene.source.poke()
+
+
+def _clean(scene: "Scene", partition: Partition) -> None:
     clean(partition.log)
     kept = {record.value for one in partition.log.batches for record in one.records}
     topic_id = scene.source.topics[partition.where.topic].topic_id
     for one in scene.truth.of(partition.where).records.values():
         if one.topic_id == topic_id and one.value not in kept:
             one.is_compacted = True
-    return f"{partition.where} of the source is compacted"
 
 
 def _compact_ledger(scene: "Scene", random: Random) -> str:

@@ -60,8 +60,9 @@ class _Group:
 class Groups:
     """All groups of a cluster. Answers through a function, since a join waits for the others."""
 
-    def __init__(self, world: World, offsets: CommittedOffsets) -> None:
-        """`offsets` are what they have committed."""
+    def __init__(self, world: World, offsets: CommittedOffsets, note: Callable[[str], None]) -> None:
+        """`offsets` are what they have committed; `note` hears of a `rebalance`."""
+        self._note = note
         self._world = world
         self.offsets = offsets
         self.loading_until = 0.0
@@ -200,6 +201,7 @@ class Groups:
             joining, member.joining, member.seen_at = member.joining, None, self._world.now
             assert joining is not None
             joining(self._join_answer(group, member))
+        self._note("rebalance")
 
     def _join_answer(self, group: _Group, member: _Member) -> Any:
         kind = JoinGroupResponse.JoinGroupResponseMember

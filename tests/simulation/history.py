@@ -11,7 +11,18 @@ from tests.simulation.cluster import BYTES_MAX, Cluster, Partition
 from tests.simulation.consumers import Readers
 from tests.simulation.environment import simulated
 from tests.simulation.failing_over import Person
-from tests.simulation.faults import EVENTS, FAULTS, JOB_EVENTS, JOB_FAULTS, Fault, FaultKind, order_resume, strike
+from tests.simulation.faults import (
+    EVENTS,
+    FAULTS,
+    GROUP_EVENTS,
+    JOB_EVENTS,
+    JOB_FAULTS,
+    SOURCE_EVENTS,
+    Fault,
+    FaultKind,
+    order_resume,
+    strike,
+)
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
@@ -34,8 +45,8 @@ _HEAL_SECONDS_MAX = 240.0
 _LOOK_SECONDS, _PAIR_SECONDS = 1.5, 2.0
 _AT_EVENT_SHARE = 0.5
 _JOBS_SHARE = 0.4
-_GROUPS_SECONDS_MAX = 45.0
-"""The jobs look at all checkpoints every 30 s."""
+_GROUPS_SECONDS_MAX, _LOOKS_SECONDS = 45.0, 32.0
+"""The jobs look at all checkpoints every 30 s, which matters where a log of the target was lost."""
 _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
 _LARGE_KEY_BYTES = 16_000
@@ -98,13 +109,15 @@ def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together."""
     random = Random(seed)
     more = Random(f"more of {seed}")
-    has_jobs = more.random() < _JOBS_SHARE
+    has_jobs, processes = more.random() < _JOBS_SHARE, more.choice((1, 1, 1, 2))
     is_flooded, is_large = more.random() < _FLOODS_SHARE, more.random() < _LARGE_SHARE
     has_transactions, read_committed = more.random() < _TRANSACTIONS_SHARE, more.random() < 0.6
     resizes = more.random() < _RESIZES_SHARE
-    events = (*EVENTS, *JOB_EVENTS) if has_jobs else EVENTS
     seconds = random.choice((8.0, 15.0, 25.0))
-    names, faults_max = _names(random, FAULTS | JOB_FAULTS if has_jobs else FAULTS)
+    names, events, faults_max = _swarm(
+        random, FAULTS | JOB_FAULTS if has_jobs else FAULTS,
+        (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
+    )  # fmt: skip
     at = 0.5
     faults = []
     for _ in range(random.randint(1, faults_max)):
@@ -116,22 +129,25 @@ def plan(seed: int) -> Script:
         random.choice((1, 1, 2)) + 2 * resizes, random.choice((4, 10, 600, 600)), seconds,
         tuple(sorted(faults, key=lambda f: f.at)),
         random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
-        random.choice((1, 1, 1, 1, 2)), has_jobs, _LARGE_KEY_BYTES * is_large,
-        has_transactions, read_committed, resizes,
+        processes, has_jobs, _LARGE_KEY_BYTES * is_large, has_transactions, read_committed, resizes,
     )  # fmt: skip
 
 
-def _names(random: Random, faults: Mapping[str, FaultKind]) -> tuple[list[str], int]:
-    """The faults to choose from, as often as they weigh, and how many at most.
+def _swarm(
+    random: Random, faults: Mapping[str, FaultKind], events: Sequence[str]
+) -> tuple[list[str], Sequence[str], int]:
+    """The faults to choose from, as often as they weigh, the events that they strike at, and how many at most.
 
-    Two of three histories draw from a few kinds of faults only, so that these kinds meet each other more often (swarm
-    testing; Groce et al., ISSTA 2012).
+    Two of three histories draw from a few kinds of faults and of events only, so that these meet each other more often
+    (swarm testing; Groce et al., ISSTA 2012). In half of them all kinds weigh the same.
     """
     names = [name for name, (weight, _) in faults.items() for _ in range(weight)]
     if random.random() < 1 / 3:
-        return names, 8
-    chosen = {random.choice(names) for _ in range(random.randint(2, 5))}
-    return [name for name in names if name in chosen], 16
+        return names, events, 8
+    kinds = list(faults) if random.random() < 1 / 2 else names
+    chosen = {random.choice(kinds) for _ in range(random.randint(2, 5))}
+    few = [random.choice(events) for _ in range(random.randint(1, 3))]
+    return [name for name in kinds if name in chosen], few, 16
 
 
 class Scene:
@@ -193,7 +209,7 @@ class Scene:
         """Where an event of that name happens, and what it is called there."""
         topics = {"data": self.remote} | {one: getattr(self.ledger, one) for one in ("positions", "offsets", "gaps")}
         topics["burst"] = f"burst of {self.remote}"
-        return (self.source if name in ("written", "read") else self.target), topics.get(name, name)
+        return (self.source if name in SOURCE_EVENTS else self.target), topics.get(name, name)
 
     def mirror_elsewhere(self, partition: Partition) -> str:
         """MirrorMaker 2 mirrors all of a partition that is behind the position in the ledger, and stores its own."""
@@ -327,6 +343,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             if scene.readers is not None and is_done:
                 readers = scene.readers
                 world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())
+                if any(one.target_losses for one in scene.truth.partitions.values()):
+                    world.run(world.now + _LOOKS_SECONDS)
             scene.checker.judge(is_done=is_done)
             if world.events >= EVENTS_MAX:
                 scene.checker.problems.append(f"the mirror goes round in circles: {world.events} events")

@@ -94,6 +94,8 @@ class SimSocket:
                 world.at(self._answers_at, lambda: self._receive(data[:cut]))
                 self._answers_at += world.hiccup()
             world.at(self._answers_at, lambda: self._receive(data[cut:]))
+        else:
+            self.cluster.note("doubt")
         world.after(0.0, self._work)
 
     def _receive(self, data: bytes) -> None:
