@@ -29,8 +29,8 @@ _One = TypeVar("_One")
 _FOCUS_SHARE = 0.7
 """Of the faults that strike one partition of several, how many strike the one that the history says."""
 _EVENT_SECONDS_MAX = 5.0
-_LATE_SHARE = 0.25
-"""Of the faults that strike at an event, how many come only when what follows from it is under way."""
+_MOMENT_SECONDS, _LATE_SECONDS = 0.006, 0.6
+_AT, _AFTER = " @ ", " after "
 _PARTITIONS_MAX = 5
 EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command",
           "burst", "refused", "doubt", "turned")  # fmt: skip
@@ -45,7 +45,8 @@ GROUP_EVENTS = ("rebalance",)
 class Fault(NamedTuple):
     """`at` is in seconds from the beginning; `draw` seeds the fault's own random numbers.
 
-    A `name` as `cut @ gaps` strikes a moment after the next such event, at the latest after 5 s.
+    A `name` as `cut @ gaps` strikes a moment after the next such event, one as `cut after gaps` when what follows from
+    it is under way; both at the latest after 5 s.
     """
 
     at: float
@@ -58,14 +59,12 @@ JOB_EVENTS = ("checkpoint", "OffsetFetch", "OffsetCommit")
 
 
 def strike(scene: "Scene", fault: Fault) -> None:
-    kind, _, event = fault.name.partition(" @ ")
+    is_late = _AFTER in fault.name
+    kind, _, event = fault.name.partition(_AFTER if is_late else _AT)
     if not event:
         _strike(scene, kind, fault.draw)
         return
-    random = Random(fault.draw)
-    moment = 0.006 * random.random() ** 2
-    if random.random() < _LATE_SHARE:
-        moment = 0.6 * random.random() ** 2
+    moment = (_LATE_SECONDS if is_late else _MOMENT_SECONDS) * Random(fault.draw).random() ** 2
     struck: list[bool] = []
 
     def act() -> None:
@@ -340,13 +339,20 @@ def _compact_source(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
         return ""
-    partition, seconds = _focus(scene, random, partitions), random.choice((0.0, 0.5, 2.0))
-    if seconds and not partition.is_hollow:
-        partition.is_hollow = True
-        scene.world.after(seconds, lambda: _clean_unread(scene, partition))
-        return f"reads of {partition.where} bring nothing for {seconds} s, until it is compacted"
+    partition = _focus(scene, random, partitions)
     _clean(scene, partition)
     return f"{partition.where} of the source is compacted"
+
+
+def _compact_unread(scene: "Scene", random: Random) -> str:
+    """The cleaner comes before the reader."""
+    partitions = scene.sources()
+    if not partitions:
+        return ""
+    partition, seconds = _focus(scene, random, partitions), random.choice((0.5, 2.0))
+    partition.is_hollow = True
+    scene.world.after(seconds, lambda: _clean_unread(scene, partition))
+    return f"reads of {partition.where} bring nothing for {seconds} s, until it is compacted"
 
 
 def _clean_unread(scene: "Scene", partition: Partition) -> None:
@@ -634,7 +640,8 @@ FAULTS: dict[str, FaultKind] = {
     "delete records": (5, _delete_records),
     "recreate source": (5, _recreate_source),
     "delete target": (2, _delete_target),
-    "compact source": (3, _compact_source),
+    "compact source": (2, _compact_source),
+    "compact unread": (2, _compact_unread),
     "compact ledger": (2, _compact_ledger),
     "hollow": (2, _hollow),
     "refuse data": (6, _refuse_data),

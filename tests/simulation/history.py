@@ -122,7 +122,8 @@ def plan(seed: int) -> Script:
     faults = []
     for _ in range(random.randint(1, faults_max)):
         at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
-        event = f" @ {random.choice(events)}" if random.random() < _AT_EVENT_SHARE else ""
+        at_event = random.choice((" @ ", " @ ", " @ ", " after ")) + random.choice(events)
+        event = at_event if random.random() < _AT_EVENT_SHARE else ""
         faults.append(Fault(round(at % seconds, 4), random.choice(names) + event, random.getrandbits(32)))
     return Script(
         seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),

@@ -60,9 +60,7 @@ def may_move(key: CheckpointKey, one: Reached, last: Mapping[CheckpointKey, Chec
     """Whether the target's log must be read: the checkpoint is to be written, or is stale by the map alone."""
     before = last.get(key)
     return (
-        before is None
-        or _is_new(before, one.committed.offset, one.found)
-        or (one.found.exact and one.found.offset < before.downstream)
+        before is None or _is_new(before, one.committed.offset, one.found) or one.found.lies_before(before.downstream)
     )
 
 

@@ -109,13 +109,21 @@ class OffsetMap:
                 self._forget(head.first)
                 self.is_renewed = True
             self.topic_id = chunk.topic_id
-        reached = self.end_source
+        if self.segments and self.end_source < head.first:
+            self._add_missing(head)
         self._cut_back(head.first, head.target)
-        if self.segments and reached < head.first:
-            self._add(Segment(reached, self.end_target, _FLAT, exact=False))
         self._add(head)
         self.segments += chunk.segments[1:]
         self._reach(chunk.end_source, chunk.end_target)
+
+    def _add_missing(self, head: Segment) -> None:
+        """What lies between here and `head` is not known. Where the log was cut since, it begins below `head`: by a
+        record and a transaction's marker for each offset, at most."""
+        begins = self.end_target
+        if head.target < begins:
+            begins = max(head.target - 2 * (head.first - self.end_source), self.segments[0].target + 1)
+            self._cut_back(head.first, begins)
+        self._add(Segment(self.end_source, begins, _FLAT, exact=False))
 
     def as_chunk(self) -> Chunk:
         return Chunk(tuple(self.segments), self.end_source, self.end_target, self.topic_id, self.is_renewed)
@@ -187,8 +195,23 @@ class OffsetMap:
             return Translation(0, begins_log) if begins_log or self.is_renewed else None
         segment = self.segments[at]
         reached = max(segment.target, source_offset + segment.delta)
-        cap = self.segments[at + 1].target if at + 1 < len(self.segments) else self.end_target
-        return Translation(min(reached, cap), segment.exact)
+        following = self.segments[at + 1] if at + 1 < len(self.segments) else None
+        cap = self.end_target if following is None else following.target
+        is_sure = reached <= cap or following is None or following.exact
+        return Translation(min(reached, cap), segment.exact and is_sure)
+
+    def at_most(self, source_offset: int) -> int | None:
+        """Where the first record at or after `source_offset` lies at the latest; None if unknown.
+
+        Where the place is not certain the next exact segment tells: a group there has not read its first record.
+        """
+        if not self.segments or source_offset >= self.end_source:
+            return None
+        translated = self.translate(source_offset)
+        if translated is not None and translated.exact:
+            return translated.offset
+        at = bisect_right(self.segments, source_offset, key=_FIRST)
+        return next((segment.target for segment in self.segments[at : at + 2] if segment.exact), None)
 
     def records_end(self, source_offset: int) -> int | None:
         """The target offset behind the last record before `source_offset`, where its translation lies beyond that.

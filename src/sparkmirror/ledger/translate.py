@@ -25,7 +25,7 @@ class Translated:
 
     `topic_id` is the target's topic that the map is of, NO_TOPIC_ID where it does not say. `cut` says that the log is
     another one, or shorter, than the map has it (`ledger.target_logs`). `records_end` is set where no record lies
-    between it and `offset`.
+    between it and `offset`; `at_most` where a position that is not exact surely lies at it or before.
     """
 
     partition: TopicPartition
@@ -34,6 +34,13 @@ class Translated:
     topic_id: UUID = NO_TOPIC_ID
     cut: bool = False
     records_end: int | None = field(default=None, compare=False)
+    at_most: int | None = field(default=None, compare=False)
+
+    def lies_before(self, offset: int) -> bool:
+        """Surely: one that is merely lower, because less is known than before, proves nothing."""
+        if self.exact or self.cut:
+            return self.offset < offset
+        return self.at_most is not None and self.at_most < offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,10 @@ class Translator:
         answer = self._answer(
             remote, self._forth(found, partition, offset), NO_TOPIC_ID if found is None else found.topic_id
         )
-        if answer is None or found is None or (records_end := found.records_end(offset)) is None:
+        if answer is None or found is None:
             return answer
-        return replace(answer, records_end=records_end)
+        at_most = None if answer.exact else found.at_most(offset)
+        return replace(answer, records_end=found.records_end(offset), at_most=at_most)
 
     def remote(self, partition: TopicPartition) -> TopicPartition:
         """The target's partition that offsets of `partition` translate to."""
@@ -128,11 +136,9 @@ def settle_known(found: Translated | None, logs: TargetLogs) -> Translated | Non
 def is_stale(checkpoint: Checkpoint, now: Translated | None, log: Extent) -> bool:
     """Whether a checkpoint is of a log that no longer exists: it lies beyond the log's end, or beyond the translation.
 
-    `now` is its source offset as it translates today, settled. One that is merely lower, because less is known than
-    before, proves nothing.
+    `now` is its source offset as it translates today, settled.
     """
-    is_lower = now is not None and (now.exact or now.cut) and now.offset < checkpoint.downstream
-    return checkpoint.downstream > log.end or is_lower
+    return checkpoint.downstream > log.end or (now is not None and now.lies_before(checkpoint.downstream))
 
 
 def downstream_now(checkpoint: Checkpoint, now: Translated | None, logs: TargetLogs) -> int | None:

@@ -173,6 +173,7 @@ EMPTY, SHORT, LONG = (Extent(REMOTE.topic, NEW, end) for end in (0, 100, 9_000))
         (Translated(REMOTE, 0, True, NEW), LONG, 0),
         (Translated(REMOTE, 4000, True, NEW), SHORT, 100),
         (Translated(REMOTE, 4000, True), SHORT, 100),
+        (Translated(REMOTE, 3000, False, NEW, at_most=3999), LONG, 3000),
         (None, SHORT, 0),
     ],
 )
@@ -186,6 +187,7 @@ def test_one_that_holds_is_not_or_of_which_nothing_is_known() -> None:
     last = checkpoint(4000, 4000)
     assert renewed(last, Translated(REMOTE, 4000, True, NEW), LONG) == []
     assert renewed(last, Translated(REMOTE, 3000, False, NEW), LONG) == [], "less is known than before"
+    assert renewed(last, Translated(REMOTE, 3000, False, NEW, at_most=4000), LONG) == []
     assert renewed(last, None, LONG) == []
     assert renewed(last, Translated(REMOTE, 4000, True, OLD), None) == [], "the target does not say"
 

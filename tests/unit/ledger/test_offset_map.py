@@ -70,6 +70,16 @@ def test_a_missing_chunk_translates_to_its_beginning() -> None:
     assert found.translate(55) == Translation(35, True)
 
 
+def test_what_is_missing_of_a_log_that_was_cut_begins_below_what_follows() -> None:
+    """The target's log was cut to 8, and grew again: the chunk of 60 and 61, at 8 and 10 with markers, is lost."""
+    found = mapped((0, 60, 0))
+    found.extend(mapped((62, 5, 12)).as_chunk())
+    assert found.translate(7) == Translation(7, True)
+    assert found.translate(20) == found.translate(60) == Translation(8, False)
+    assert found.at_most(20) == found.at_most(60) == 12, "a group there has not read 62, which lies at 12"
+    assert (found.at_most(7), found.at_most(63), found.at_most(67)) == (7, 13, None)
+
+
 def test_the_way_back_is_the_mirror_image() -> None:
     found = mapped((0, 3, 0), (4, 3, 3))
     found.advance(8)
