@@ -15,6 +15,7 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse
 from tests.simulation import wire
+from tests.simulation.acls import ACL_APIS, Acls
 from tests.simulation.commits import LOG_PARTITIONS, CommittedOffsets
 from tests.simulation.groups import COMMIT, FETCH_OFFSETS, GROUP_APIS, LOADING_SECONDS, Groups, refuse
 from tests.simulation.log import PartitionLog
@@ -133,6 +134,7 @@ class Cluster:
         self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
         offsets = CommittedOffsets(self._topic_id, self._log_commit, lambda: world.now)
         self.groups = Groups(world, offsets, self.note)
+        self.acls = Acls(world, self.nodes, lambda number: self.nodes[number].frozen_until)
         self._coordinator_node = 0
         self._parked: list[_Parked] = []
         self._sessions = 0
@@ -296,7 +298,9 @@ class Cluster:
             request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
             if header.api == _LIST_OFFSETS:
                 self.ends_asked_at[header.client_id] = self.world.now
-            if header.api not in GROUP_APIS:
+            if header.api in ACL_APIS:
+                encode(self.acls.handle(header.api, number, request))
+            elif header.api not in GROUP_APIS:
                 encode(_ANSWERS[header.api](self, node, request, header.version))
             elif number != self.coordinator_node:
                 encode(refuse(header.api, request, NOT_COORDINATOR))

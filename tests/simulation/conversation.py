@@ -12,10 +12,16 @@ from typing import Any
 from uuid import UUID
 
 from kafka.protocol.admin import (
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
@@ -300,6 +306,40 @@ class Conversation:
         asked = CreatePartitionsRequest(topics=[one], timeout_ms=30_000, validate_only=False)
         self.note(label, self.ask(asked, CreatePartitionsResponse, 2).results[0].error_code)
 
+    # ACLs of topics: an operation and a permission by Kafka's numbers, for all principals unless one is named.
+
+    def acls(self, label: str, topic: str | None) -> None:
+        asked = DescribeAclsRequest(
+            resource_type_filter=2, resource_name_filter=topic, pattern_type_filter=1, principal_filter=None,
+            host_filter=None, operation=1, permission_type=1,
+        )  # fmt: skip
+        found = self.ask(asked, DescribeAclsResponse, 2)
+        told = sorted(
+            (one.resource_type, one.resource_name, int(one.pattern_type), acl.principal, acl.host, int(acl.operation),
+             int(acl.permission_type))
+            for one in found.resources
+            for acl in one.acls
+        )  # fmt: skip
+        self.note(label, found.error_code, bool(found.error_message), told)
+
+    def permit(self, label: str, topic: str, operation: int, permission: int, principal: str = "User:*") -> None:
+        one = CreateAclsRequest.AclCreation(
+            resource_type=2, resource_name=topic, resource_pattern_type=3, principal=principal, host="*",
+            operation=operation, permission_type=permission,
+        )  # fmt: skip
+        found = self.ask(CreateAclsRequest(creations=[one]), CreateAclsResponse, 2)
+        self.note(label, [(each.error_code, bool(each.error_message)) for each in found.results])
+
+    def revoke(self, label: str, topic: str, operation: int, permission: int) -> None:
+        one = DeleteAclsRequest.DeleteAclsFilter(
+            resource_type_filter=2, resource_name_filter=topic, pattern_type_filter=3, principal_filter=None,
+            host_filter="*", operation=operation, permission_type=permission,
+        )  # fmt: skip
+        found = self.ask(DeleteAclsRequest(filters=[one]), DeleteAclsResponse, 2)
+        for each in found.filter_results:
+            gone = sorted((acl.resource_name, acl.principal, int(acl.operation)) for acl in each.matching_acls)
+            self.note(label, each.error_code, bool(each.error_message), gone)
+
     def offsets(self, label: str, topic: str, *, committed: bool = False) -> None:
         kind = ListOffsetsRequest.ListOffsetsTopic
         for timestamp in (-2, -1):
@@ -328,6 +368,28 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
     _grouping(talk, f"{topic}-group")
     _committing(talk, topic, f"{topic}-readers")
     _making(talk, f"{topic}-made")
+    return talk.told
+
+
+def converse_of_acls(talk: Conversation, topic: str) -> list[tuple[str, Any]]:
+    """The script for a cluster with an authorizer, or without one."""
+    read, write, deny, allow = 3, 4, 2, 3
+    talk.acls("none yet", topic)
+    talk.permit("deny writes", topic, write, deny)
+    talk.nap(1.2)
+    talk.acls("one", topic)
+    talk.permit("the same again", topic, write, deny)
+    talk.permit("allow reads to one", topic, read, allow, "User:alice")
+    talk.permit("allow reads to another", topic, read, allow, "User:bob")
+    talk.nap(1.2)
+    talk.acls("three", topic)
+    talk.revoke("what is not there", topic, write, allow)
+    talk.revoke("both who read", topic, read, allow)
+    talk.nap(1.2)
+    talk.acls("one again", topic)
+    talk.revoke("the denial", topic, 1, 1)
+    talk.nap(1.2)
+    talk.acls("none any more", topic)
     return talk.told
 
 

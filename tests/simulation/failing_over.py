@@ -47,13 +47,37 @@ class _JudgedDrain(Drain):
         return sentence
 
 
+class _JudgedFence(Fence):
+    """From its end until it is lifted no record may be written."""
+
+    def __init__(self, flow: FlowConfig, source: Admin, claim: Callable[[float], None]) -> None:
+        super().__init__(flow, source)
+        self._claim = claim
+
+    def apply(self, note: Note) -> str:
+        began = SYSTEM_CLOCK.monotonic()
+        sentence = super().apply(note)
+        self._claim(began)
+        return sentence
+
+
 class Person:
-    """An operator. One procedure runs at a time; the next operator continues what an earlier one has begun."""
+    """An operator. One procedure runs at a time; the next operator continues what an earlier one has begun.
+
+    With `fences` the source is fenced before it drains. `fenced` names the procedure whose fence stands now.
+    """
 
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
         self._process: Process | None = None
         self._runs = 0
+        self.fences = False
+        self.fenced = ""
+
+    def lift(self) -> None:
+        """Somebody removes the fence, whatever the procedures say."""
+        self.fenced = ""
+        self._scene.source.acls.clear()
 
     def act(self, random: Random) -> str:
         """Runs the failover, or takes it back."""
@@ -65,6 +89,8 @@ class Person:
         killed_after = 0.6 * random.random() ** 2
         kind = "migrate" if random.random() < _MIGRATES_SHARE else "failover"
         process = self._process = Process(world, f"{kind} {self._runs}")
+        if is_undone:
+            self.fenced = ""
         process.spawn(lambda: self._act(process, kind, is_undone=is_undone), kind)
         if is_killed:
             world.after(killed_after, process.kill)
@@ -105,17 +131,28 @@ class Person:
         if lost := [step.name for step in steps if step.name not in journal.steps]:
             self._scene.checker.fail(f"the journal lacks what was taken: {', '.join(lost)}")
         else:
-            self._judge(restore_offsets(journal.steps[steps[0].name].note["ends"]), began)
+            noted = next(step.name for step in steps if "ends" in journal.steps[step.name].note)
+            self._judge(restore_offsets(journal.steps[noted].note["ends"]), began)
 
     def _steps(self, kind: str, pair: ClusterPair, tell: Teller) -> list[Step]:
         flow = self._scene.flow
         assert pair.source is not None
         groups = MoveGroups(pair.target, lambda: look(flow, pair, differences=False).moves(planned=True))
+        fence = _JudgedFence(flow, pair.source, self._claim)
+        if kind == "failover" and self.fences:
+            return [fence, _JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge), groups]
         if kind == "failover":
             return [_JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge), groups]
-        cut_over = CutOver(_QUIET_SECONDS, Fence(flow, pair.source))
+        cut_over = CutOver(_QUIET_SECONDS, fence, self.fences)
         follow = Follow(flow, pair.source, cut_over, self._mirror_until, tell)
         return [Copy(flow, pair.source, self._copy), follow, groups]
+
+    def _claim(self, began: float) -> None:
+        """Where another person removes the fence meanwhile, a broker may still know the former one."""
+        acls = self._scene.source.acls
+        assert self._process is not None
+        if acls.has_fence("orders") and acls.removed_at <= began:
+            self.fenced = self._process.name
 
     def _copy(self) -> None:
         world = self._scene.world

@@ -613,6 +613,15 @@ def _fail_over(scene: "Scene", random: Random) -> str:
     return scene.person.act(random) if scene.person is not None else ""
 
 
+def _fail_over_fenced(scene: "Scene", random: Random) -> str:
+    """Nobody may write to the source while it drains; later another person lifts the fence."""
+    if scene.person is None:
+        return ""
+    scene.person.fences = True
+    scene.world.after(5.0 + 10.0 * random.random(), scene.person.lift)
+    return scene.person.act(random)
+
+
 def _deafen(scene: "Scene", random: Random) -> str:
     """What a reader has open to the target is where it hears commands."""
     sockets = [one for one in scene.net.sockets if one.cluster is scene.target and one.process.name.endswith("reader")]
@@ -669,6 +678,7 @@ JOB_FAULTS: dict[str, FaultKind] = {
     "move groups": (3, _move_groups),
     "freeze driver": (4, _freeze_driver),
     "commit while frozen": (5, _visit_frozen),
-    "fail over": (4, _fail_over),
+    "fail over": (3, _fail_over),
+    "fail over fenced": (3, _fail_over_fenced),
 }
 """Of histories in which the driver's jobs run."""

@@ -176,6 +176,7 @@ class Scene:
         self.readers = Readers(self) if script.jobs else None
         self.person = Person(self) if script.jobs else None
         self.source.create_topic(TOPIC, script.partitions)
+        self.source.acls.is_on = True
         if not script.jobs:
             self.target.create_topic(self.remote, script.partitions)
         for name in self.ledger:
@@ -236,6 +237,10 @@ class Scene:
         self.target.replicate(stored)
         return f"{len(records)} records of {where} up to {end}"
 
+    def note_written_behind_fence(self, where: TopicPartition) -> None:
+        if self.person is not None and self.person.fenced:
+            self.checker.fail(f"{where} is written to, and {self.person.fenced} said that nobody may")
+
     def readable_end(self, partition: Partition) -> int:
         """Where the mirror can read to on the source."""
         return partition.log.last_stable if self.script.read_committed else partition.log.high_watermark
@@ -278,6 +283,8 @@ class Scene:
                     partition.refuses, partition.is_stuck, partition.is_hollow = (), False, False
                     partition.withholds = 0
                     cluster.replicate(partition)
+        if self.person is not None:
+            self.person.lift()
         if TOPIC not in self.source.topics:
             self.source.create_topic(TOPIC, self.script.partitions)
         self.producers.heal()

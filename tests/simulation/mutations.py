@@ -148,6 +148,10 @@ MUTATIONS = (
              "    elif remote.partitions < source.partitions:\n", "    elif False:\n"),
     Mutation("a failover that does not drain", "operations/failover_run.py",
              "while behind := plan_lacking(ends,", "while behind := plan_lacking({},"),
+    Mutation("a fence that does not wait for all brokers", "operations/failover_run.py",
+             "        await_acls(self._source, there=bindings)\n        return f\"nobody", "        return f\"nobody"),
+    Mutation("a group behind what a cut log lacks is left", "ledger/translate.py",
+             "return self.at_most is not None and self.at_most < offset", "return False"),
 )  # fmt: skip
 
 

@@ -73,6 +73,9 @@ class SourceProducers:
         scene, random = self._scene, self._scene.world.random
         if partition.leader is None or scene.source.nodes[partition.leader].frozen_until > scene.world.now:
             return
+        if scene.source.acls.denies_writes(partition.leader, partition.where.topic):
+            return
+        scene.note_written_behind_fence(partition.where)
         count = random.choice((1, 1, 2, 5))
         values = [scene.truth.next_value(partition.where) for _ in range(count)]
         base, topic = partition.log.end, scene.source.topics[partition.where.topic]

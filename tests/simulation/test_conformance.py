@@ -2,12 +2,13 @@
 
 import socket
 import struct
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from tests.simulation.cluster import Cluster
-from tests.simulation.conversation import Conversation, converse, framed
+from tests.simulation.conversation import Conversation, converse, converse_of_acls, framed
 from tests.simulation.scheduler import World
 from tests.simulation.wire import KAFKA_3_0, KAFKA_4_3, Known
 
@@ -16,10 +17,29 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster as ClusterConfig
 from sparkmirror.testing.kafka import KafkaCluster
 
+Script = Callable[[Conversation, str], list[tuple[str, Any]]]
+_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 
-def simulated_answers(known: Known, versions: tuple[int, int], *, second: bool) -> list[tuple[str, Any]]:
+
+def _first(talk: Conversation, topic: str) -> list[tuple[str, Any]]:
+    converse(talk, topic, second=False)
+    return converse_of_acls(talk, topic)
+
+
+def _both(talk: Conversation, topic: str) -> list[tuple[str, Any]]:
+    converse(talk, topic, second=True)
+    return converse_of_acls(talk, topic)
+
+
+def simulated_answers(
+    known: Known, versions: tuple[int, int], script: Script, *, is_guarded: bool = False
+) -> list[tuple[str, Any]]:
     world = World(1)
     cluster = Cluster(world, "S", 1, known)
+    cluster.acls.is_on = is_guarded
     cluster.create_topic("talk", 1)
 
     def exchange(frame: bytes) -> bytes:
@@ -32,11 +52,10 @@ def simulated_answers(known: Known, versions: tuple[int, int], *, second: bool) 
     def nap(seconds: float) -> None:
         world.run(world.now + seconds)
 
-    talk = Conversation(exchange, *versions, nap=nap)
-    return converse(talk, "talk", second=second)
+    return script(Conversation(exchange, *versions, nap=nap), "talk")
 
 
-def real_answers(servers: str, versions: tuple[int, int], *, second: bool) -> list[tuple[str, Any]]:
+def real_answers(servers: str, versions: tuple[int, int], script: Script) -> list[tuple[str, Any]]:
     topic = f"talk-{uuid4().hex[:8]}"
     with open_admin(ClusterConfig("B", {"bootstrap.servers": servers}), "test") as admin:
         admin.create_topics([NewTopic(topic, 1, 1)])
@@ -55,7 +74,15 @@ def real_answers(servers: str, versions: tuple[int, int], *, second: bool) -> li
             link.sendall(framed(frame))
             return receive(struct.unpack(">i", receive(4))[0])
 
-        return converse(Conversation(exchange, *versions), topic, second=second)
+        told = script(Conversation(exchange, *versions), topic)
+    return _renamed(told, topic)
+
+
+def _renamed(told: Any, topic: str) -> Any:
+    """As if the topic had been the simulated one."""
+    if isinstance(told, str):
+        return told.replace(topic, "talk")
+    return type(told)(_renamed(one, topic) for one in told) if isinstance(told, list | tuple) else told
 
 
 def differences(simulated: list[tuple[str, Any]], real: list[tuple[str, Any]]) -> list[str]:
@@ -64,12 +91,19 @@ def differences(simulated: list[tuple[str, Any]], real: list[tuple[str, Any]]) -
 
 
 def test_a_simulated_broker_answers_as_one_of_4_3(source_cluster: KafkaCluster) -> None:
-    real = real_answers(source_cluster.bootstrap_servers, (18, 13), second=True)
-    assert "\n".join(differences(simulated_answers(KAFKA_4_3, (18, 13), second=True), real)) == ""
+    real = real_answers(source_cluster.bootstrap_servers, (18, 13), _both)
+    assert "\n".join(differences(simulated_answers(KAFKA_4_3, (18, 13), _both), real)) == ""
+
+
+def test_a_simulated_authorizer_answers_as_one_of_4_3() -> None:
+    with KafkaCluster(name="acls", config=_AUTHORIZER) as cluster:
+        real = real_answers(cluster.bootstrap_servers, (18, 13), converse_of_acls)
+    simulated = simulated_answers(KAFKA_4_3, (18, 13), converse_of_acls, is_guarded=True)
+    assert "\n".join(differences(simulated, real)) == ""
 
 
 @pytest.mark.long
 def test_a_simulated_broker_answers_as_one_of_3_0() -> None:
     with KafkaCluster(name="talk", version="3.0.0") as cluster:
-        real = real_answers(cluster.bootstrap_servers, (12, 9), second=False)
-    assert "\n".join(differences(simulated_answers(KAFKA_3_0, (12, 9), second=False), real)) == ""
+        real = real_answers(cluster.bootstrap_servers, (12, 9), _first)
+    assert "\n".join(differences(simulated_answers(KAFKA_3_0, (12, 9), _first), real)) == ""
