@@ -57,8 +57,15 @@ from kafka.protocol.producer import (
 )
 
 from sparkmirror.batch import crc as crc32c
-from sparkmirror.batch.header import ATTRIBUTES_AT, iterate_headers, parse_header, stamp
-from sparkmirror.batch.records import encode_batch
+from sparkmirror.batch.header import (
+    ATTRIBUTES_AT,
+    LOG_OVERHEAD_BYTES,
+    Codec,
+    iterate_headers,
+    parse_header,
+    stamp,
+)
+from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.data_requests import FetchPosition, ProduceItem
 
@@ -149,6 +156,42 @@ class Conversation:
         found = wire.decode_produce(version, self.send(wire.PRODUCE, version, b"".join(body))).partitions[0]
         self.note(label, found.error, found.base_offset)
         return found.error
+
+    def put(self, label: str, topic_id: UUID, producer: tuple[int, int], sequence: int, keys: list[bytes], *,
+            name: str | None = None, codec: Codec = Codec.NONE) -> None:  # fmt: skip
+        """Records of these keys' first bytes; `name` is of a transaction of the second protocol."""
+        pairs = [(key[:1], key) for key in keys]
+        batch = memoryview(bytearray(encode_batch(pairs, codec, timestamp=1_700_000_000_000)))
+        stamp(batch, 0, parse_header(batch, 0), *producer, sequence, name is not None)
+        body = wire.encode_produce([ProduceItem(topic_id, 0, batch)], transactional_id=name)
+        found = wire.decode_produce(13, self.send(wire.PRODUCE, 13, b"".join(body))).partitions[0]
+        self.note(label, found.error, found.base_offset)
+
+    def batches(self, topic_id: UUID) -> list[Any]:
+        """All that is stored, batch by batch, with offsets, keys and values of the records."""
+        shown: list[Any] = []
+        at = 0
+        while True:
+            body = wire.encode_fetch(
+                self.fetch_version, session_id=0, session_epoch=-1,
+                positions=[FetchPosition(topic_id, 0, at, -1, 1 << 20)], wait_ms=50, bytes_min=1, bytes_max=1 << 20,
+                read_committed=False,
+            )  # fmt: skip
+            buffer = self.send(wire.FETCH, self.fetch_version, body)
+            (one,) = wire.decode_fetch(self.fetch_version, buffer).partitions
+            found = list(iterate_headers(buffer, one.start, one.stop))
+            for place, header in found:
+                data = bytes(buffer[place : place + header.batch_length + LOG_OVERHEAD_BYTES])
+                records = [] if header.is_control else [(r.offset, r.key, r.value) for r in decode_records(data)]
+                kind = header.is_control, header.is_transactional, header.producer_epoch, header.base_sequence
+                shown.append((header.base_offset, header.next_offset, header.records_count, *kind, records))
+            if not found:
+                return shown
+            at = found[-1][1].next_offset
+
+    def stored(self, label: str, topic_id: UUID) -> None:
+        for one in self.batches(topic_id):
+            self.note(label, one)
 
     # Transactions.
 
@@ -271,7 +314,8 @@ class Conversation:
     def committed(self, label: str, *groups: str) -> None:
         wanted = OffsetFetchRequest.OffsetFetchRequestGroup
         asked = OffsetFetchRequest(groups=[wanted(group_id=group, topics=None) for group in groups])
-        for one in self.ask(asked, OffsetFetchResponse, 8).groups:
+        answered = {one.group_id: one for one in self.ask(asked, OffsetFetchResponse, 8).groups}
+        for one in (answered[group] for group in groups):  # brokers answer in any order
             found = [
                 (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata)
                 for topic in one.topics

@@ -181,6 +181,8 @@ class Person:
             topic, truth = scene.source.topics.get(where.topic), scene.truth.of(where)
             if topic is None or topic.made_at > began or truth.truncations or truth.is_blind:
                 continue
+            if end <= topic.partitions[where.partition].log.start:  # nothing is there to be mirrored
+                continue
             position = view.position(where)
             is_other = position is not None and is_another_topic(position.topic_id, topic.topic_id)
             if position is None or is_other or position.offset < end:

@@ -37,6 +37,7 @@ EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProdu
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
 producer writes, records that are read, an order of the planner to tasks, a batch of several that are under way, one
 that is refused, one that may stand though no answer says so, a log of the source that was cut or made again."""
+FREQUENT_EVENTS = ("data", "positions", "offsets", "written", "read", "burst")
 SOURCE_EVENTS = ("written", "read", "turned")
 GROUP_EVENTS = ("rebalance",)
 """Of processes that share a flow: all members of a group have joined."""

@@ -14,6 +14,7 @@ from tests.simulation.failing_over import Person
 from tests.simulation.faults import (
     EVENTS,
     FAULTS,
+    FREQUENT_EVENTS,
     GROUP_EVENTS,
     JOB_EVENTS,
     JOB_FAULTS,
@@ -147,7 +148,7 @@ def _swarm(
         return names, events, 8
     kinds = list(faults) if random.random() < 1 / 2 else names
     chosen = {random.choice(kinds) for _ in range(random.randint(2, 5))}
-    few = [random.choice(events) for _ in range(random.randint(1, 3))]
+    few = [random.choice(FREQUENT_EVENTS), *(random.choice(events) for _ in range(random.randint(0, 3)))]
     return [name for name in kinds if name in chosen], few, 16
 
 

@@ -2,7 +2,8 @@
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -34,13 +35,8 @@ def _both(talk: Conversation, topic: str) -> list[tuple[str, Any]]:
     return converse_of_acls(talk, topic)
 
 
-def simulated_answers(
-    known: Known, versions: tuple[int, int], script: Script, *, is_guarded: bool = False
-) -> list[tuple[str, Any]]:
-    world = World(1)
-    cluster = Cluster(world, "S", 1, known)
-    cluster.acls.is_on = is_guarded
-    cluster.create_topic("talk", 1)
+def simulated_link(world: World, cluster: Cluster, versions: tuple[int, int]) -> Conversation:
+    """With its only broker."""
 
     def exchange(frame: bytes) -> bytes:
         found: list[bytes] = []
@@ -52,13 +48,26 @@ def simulated_answers(
     def nap(seconds: float) -> None:
         world.run(world.now + seconds)
 
-    return script(Conversation(exchange, *versions, nap=nap), "talk")
+    return Conversation(exchange, *versions, nap=nap)
 
 
-def real_answers(servers: str, versions: tuple[int, int], script: Script) -> list[tuple[str, Any]]:
-    topic = f"talk-{uuid4().hex[:8]}"
+def simulated_answers(
+    known: Known, versions: tuple[int, int], script: Script, *, is_guarded: bool = False
+) -> list[tuple[str, Any]]:
+    world = World(1)
+    cluster = Cluster(world, "S", 1, known)
+    cluster.acls.is_on = is_guarded
+    cluster.create_topic("talk", 1)
+    return script(simulated_link(world, cluster, versions), "talk")
+
+
+@contextmanager
+def real_link(
+    servers: str, topic: str, versions: tuple[int, int], configs: Mapping[str, str] | None = None
+) -> Iterator[Conversation]:
+    """With a broker, on which the topic is made."""
     with open_admin(ClusterConfig("B", {"bootstrap.servers": servers}), "test") as admin:
-        admin.create_topics([NewTopic(topic, 1, 1)])
+        admin.create_topics([NewTopic(topic, 1, 1, configs or {})])
     host, _, port = servers.rpartition(":")
     with socket.create_connection((host, int(port)), 60) as link:
 
@@ -74,8 +83,13 @@ def real_answers(servers: str, versions: tuple[int, int], script: Script) -> lis
             link.sendall(framed(frame))
             return receive(struct.unpack(">i", receive(4))[0])
 
-        told = script(Conversation(exchange, *versions), topic)
-    return _renamed(told, topic)
+        yield Conversation(exchange, *versions)
+
+
+def real_answers(servers: str, versions: tuple[int, int], script: Script) -> list[tuple[str, Any]]:
+    topic = f"talk-{uuid4().hex[:8]}"
+    with real_link(servers, topic, versions) as talk:
+        return list(_renamed(script(talk, topic), topic))
 
 
 def _renamed(told: Any, topic: str) -> Any:
