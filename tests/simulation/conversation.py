@@ -159,9 +159,10 @@ class Conversation:
 
     def put(self, label: str, topic_id: UUID, producer: tuple[int, int], sequence: int, keys: list[bytes], *,
             name: str | None = None, codec: Codec = Codec.NONE) -> None:  # fmt: skip
-        """Records of these keys' first bytes; `name` is of a transaction of the second protocol."""
+        """Records of these keys' first bytes, written now: segments are rolled by the time of records and markers.
+        `name` is of a transaction of the second protocol."""
         pairs = [(key[:1], key) for key in keys]
-        batch = memoryview(bytearray(encode_batch(pairs, codec, timestamp=1_700_000_000_000)))
+        batch = memoryview(bytearray(encode_batch(pairs, codec, timestamp=time.time_ns() // 1_000_000)))
         stamp(batch, 0, parse_header(batch, 0), *producer, sequence, name is not None)
         body = wire.encode_produce([ProduceItem(topic_id, 0, batch)], transactional_id=name)
         found = wire.decode_produce(13, self.send(wire.PRODUCE, 13, b"".join(body))).partitions[0]
