@@ -142,8 +142,8 @@ class Cluster:
         self.markers_wait_until = 0.0
         self.asking: Process | None = None
         """Whose request over a simulated socket was the last to be handled."""
-        self.ends_asked_at: dict[str, float] = {}
-        """When a client, by its id, last asked where logs end."""
+        self.ends_told_at: dict[tuple[str, TopicPartition], float] = {}
+        """When a client, by its id, was last told where a log ends."""
         self._listeners: list[tuple[str, Callable[[], None]]] = []
 
     # Groups.
@@ -296,18 +296,25 @@ class Cluster:
                 reply(bytes(answer.encode(header=True, framed=True)))
 
             request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
-            if header.api == _LIST_OFFSETS:
-                self.ends_asked_at[header.client_id] = self.world.now
             if header.api in ACL_APIS:
                 encode(self.acls.handle(header.api, number, request))
             elif header.api not in GROUP_APIS:
-                encode(_ANSWERS[header.api](self, node, request, header.version))
+                answer = _ANSWERS[header.api](self, node, request, header.version)
+                if header.api == _LIST_OFFSETS:
+                    self._note_told(header.client_id, answer)
+                encode(answer)
             elif number != self.coordinator_node:
                 encode(refuse(header.api, request, NOT_COORDINATOR))
             else:
                 self.groups.handle(header.api, request, header.client_id, encode)
                 if header.api in (COMMIT, FETCH_OFFSETS):
                     self.note("OffsetCommit" if header.api == COMMIT else "OffsetFetch")
+
+    def _note_told(self, client_id: str, answer: Any) -> None:
+        for topic in answer.topics:
+            for one in topic.partitions:
+                if not one.error_code:
+                    self.ends_told_at[client_id, TopicPartition(topic.name, one.partition_index)] = self.world.now
 
     # Produce.
 

@@ -185,10 +185,10 @@ class Readers:
         self._crossed[where] = _Crossed(before.offset, after.at, is_well)
 
     def _end(self, remote: TopicPartition, client_id: str) -> int:
-        """Where the log ends that the client has asked about; beyond all where it has changed since."""
+        """Where the log ends that the client has been told of; beyond all where it has changed since."""
         cluster = self._scene.target
-        partition, asked_at = cluster.partition(remote), cluster.ends_asked_at.get(client_id, 0.0)
-        if partition is None or asked_at <= max(cluster.topics[remote.topic].made_at, partition.cut_at):
+        partition, told_at = cluster.partition(remote), cluster.ends_told_at.get((client_id, remote), 0.0)
+        if partition is None or told_at <= max(cluster.topics[remote.topic].made_at, partition.cut_at):
             return 1 << 62
         return partition.log.high_watermark
 
