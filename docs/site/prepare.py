@@ -1,7 +1,7 @@
 """Puts the pages of docs/ and of the root beside each other for mkdocs, with a navigation by docs/README.md.
 
 Called by `make docs` with the directory to write into. Links to files that are no pages lose their target: the site
-has none of them.
+has none of them. A link to a file that is not there ends the build; anchors are left to mkdocs.
 """
 
 import re
@@ -16,21 +16,23 @@ _SECTION = re.compile(r"^## (?P<title>.+)$")
 _START = "index.md"
 
 
-def pages() -> dict[Path, str]:
+def pages(root: Path = ROOT) -> dict[Path, str]:
     """Each page by its file, with its name on the site; the root's README is the start."""
-    found = {page: page.name for page in sorted((ROOT / "docs").glob("*.md"))}
-    found |= {page: page.name for page in sorted(ROOT.glob("*.md"))}
-    return found | {ROOT / "README.md": _START, ROOT / "docs" / "README.md": "documentation.md"}
+    found = {page: page.name for page in sorted((root / "docs").glob("*.md"))}
+    found |= {page: page.name for page in sorted(root.glob("*.md"))}
+    return found | {root / "README.md": _START, root / "docs" / "README.md": "documentation.md"}
 
 
-def rewritten(page: Path, names: dict[Path, str]) -> str:
-    """The page's text with links as the site has them."""
+def rewritten(page: Path, names: dict[Path, str], root: Path = ROOT) -> str:
+    """The page's text with links as the site has them. Raises SystemExit for a link to a file that is not there."""
 
     def link(match: re.Match[str]) -> str:
         path, anchor_mark, anchor = match["target"].partition("#")
         if "://" in match["target"] or not path:
             return match.group()
         target = (page.parent / path).resolve()
+        if not target.exists():
+            raise SystemExit(f"{page.relative_to(root)}: the link to {match['target']} leads nowhere")
         if match["picture"]:
             return f"![{match['text']}](pictures/{target.name})"
         return f"[{match['text']}]({names[target]}{anchor_mark}{anchor})" if target in names else match["text"]

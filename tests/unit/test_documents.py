@@ -1,6 +1,7 @@
 """README.md and docs/: links lead somewhere, each page can be found, commands are understood, figures were measured."""
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -44,6 +45,20 @@ def test_each_link_leads_somewhere(document: Path) -> None:
         if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target))
     ]
     assert broken == []
+
+
+def test_the_site_is_not_built_with_a_link_to_a_page_that_is_not_there(tmp_path: Path) -> None:
+    """mkdocs looks at links between pages; those to other files are taken out before it sees them."""
+    site = runpy.run_path(str(ROOT / "docs" / "site" / "prepare.py"))
+    (tmp_path / "docs").mkdir()
+    (page := tmp_path / "docs" / "one.md").write_text("[code](../Makefile), [two](two.md#part)")
+    for name in ("README.md", "Makefile", "docs/two.md"):
+        (tmp_path / name).touch()
+    names = site["pages"](tmp_path)
+    assert site["rewritten"](page, names, tmp_path) == "code, [two](two.md#part)"
+    (tmp_path / "docs" / "two.md").unlink()
+    with pytest.raises(SystemExit, match=re.escape("docs/one.md: the link to two.md#part leads nowhere")):
+        site["rewritten"](page, names, tmp_path)
 
 
 def test_each_page_is_in_the_index_and_the_index_in_the_readme() -> None:
