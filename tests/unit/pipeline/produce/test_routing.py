@@ -299,7 +299,7 @@ def test_in_transactions_a_range_enters_its_lanes_when_all_of_them_may_take_it()
     assert story.source.reach.offset == 6 and story.pass_on() == []
 
 
-def test_in_transactions_a_range_without_records_keeps_its_place_and_needs_no_transaction() -> None:
+def test_in_transactions_a_range_without_records_keeps_its_place_without_a_transaction() -> None:
     story = in_transactions()
     story.bring(0, 5, AUDIT)
     story.transaction.takes_data = False
