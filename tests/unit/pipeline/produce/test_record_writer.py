@@ -1,0 +1,84 @@
+"""The writer's end of a run that cannot be read from its middle on: what is before goes out, the rest waits."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.flows import flow_of
+
+from sparkmirror.batch.records import decode_records, encode_batch
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.fetch import record_rows
+from sparkmirror.pipeline.produce.assembly import SenderOptions
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.record_writer import RecordTask
+from sparkmirror.pipeline.produce.writer import sender_options
+from sparkmirror.pipeline.relay.schema import RUN, WRITTEN_COLUMNS, Row
+
+HOME = TopicPartition("A.orders", 2)
+LEASE = 77
+
+
+class Peer:
+    """The reader's memory; a lease of it is given back by the sender, who is not here."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload = memoryview(bytearray(payload))
+
+    def slice(self, lease: int, size: int) -> memoryview:
+        assert (lease, size) == (LEASE, len(self.payload))
+        return self.payload
+
+
+class Task(RecordTask):
+    def __init__(self, options: SenderOptions, flow: Any, returned: frozenset[str], payload: bytes | None) -> None:
+        super().__init__(options, flow, returned)
+        self.given: list[Delivery | Bundle] = []
+        peer: Any = None if payload is None else Peer(payload)
+        self._peer = peer
+
+    def _put(self, *deliveries: Delivery | Bundle, announced: int = 0) -> None:
+        assert not announced
+        self.given += deliveries
+
+
+def _written(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """As a plan without steps gives them, whose writer has key, value and headers from the batches."""
+    targets = [pa.nulls(rows.num_rows, pa.string()), pa.nulls(rows.num_rows, pa.int32())]
+    return pa.RecordBatch.from_arrays([*rows.columns, *targets], names=list(WRITTEN_COLUMNS))
+
+
+@pytest.mark.parametrize("is_leased", [True, False])
+@pytest.mark.parametrize("whole", [0, 1, 2])
+def test_the_batches_before_a_damaged_one_go_out_and_its_memory_is_held_once(
+    whole: int, is_leased: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_rows, "CHUNK_BYTES", 1)
+    batches = [encode_batch([(b"k", b"%d" % (at + i)) for i in range(5)], base_offset=at) for at in (10, 15, 20)]
+    damaged = bytearray(batches[whole])
+    damaged[-2] ^= 1  # the checksum tells
+    payload = b"".join([*batches[:whole], bytes(damaged)])
+    run = Row(
+        RUN, "orders", 2, 12, 25, len(batches), 15, len(payload), payload=None if is_leased else payload,
+        lease=LEASE if is_leased else None,
+    )  # fmt: skip
+    flow = flow_of("transforms.where = true\n")
+    task = Task(sender_options(flow), flow, frozenset(), payload if is_leased else None)
+    for rows in record_rows.Decoding(frozenset()).records(run, memoryview(payload)):
+        task.take(_written(rows))
+    *before, rest = task.given
+    assert isinstance(rest, Bundle) and rest.problem and rest.pieces == ()
+    stands_at = 10 + 5 * whole if whole else 12
+    assert (rest.delivery.first_offset, rest.delivery.next_offset) == (stands_at, 25)
+    passed = [one for one in before if isinstance(one, Bundle)]
+    pieces = [piece for one in passed for _, piece in one.pieces]
+    values = [int(record.value or b"") for piece in pieces for record in decode_records(piece.data)]
+    assert values == list(range(12, stands_at)), "from the first offset that was asked for"
+    assert all(target == HOME for one in passed for target, _ in one.pieces)
+    assert [(one.delivery.first_offset, one.delivery.next_offset) for one in passed] == (
+        [(12, stands_at)] if whole else []
+    )
+    leases = [one.delivery.lease for one in (*passed, rest)]
+    assert leases.count(LEASE) == is_leased, "given back once, by what comes last"
+    assert rest.delivery.lease == (LEASE if is_leased else None)
+    assert sum(one.size_bytes for one in (*passed, rest)) == len(payload), "each byte is accounted for once"
