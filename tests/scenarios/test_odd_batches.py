@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from tests.oracle import Client, Log, assert_same, count_records, read_topic
+from tests.oracle import Client, Log, assert_same, count_records, read_messages, read_topic
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import MirrorOnce, StartMirror, Verify, flow_file
 from tests.scenarios.odd_logs import (
@@ -20,6 +20,9 @@ from tests.scenarios.odd_logs import (
 )
 
 from sparkmirror.batch.header import Codec
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.policy.fillers import ABORTED, MARKERS
 from sparkmirror.testing.kafka import KafkaCluster
 
 LOGS = {
@@ -87,6 +90,48 @@ def test_every_odd_batch_arrives_record_for_record(
     for topic in topics:
         assert_same(seen(odd_source, topic, latest_ms), seen(target, f"{packed}.{topic}", latest_ms), topic)
         assert {header.codec for header in headers_of(target_cluster, f"{packed}.{topic}")} == {Codec.ZSTD}
+
+
+@pytest.mark.parametrize(
+    ("filler", "topics"),
+    [
+        (ABORTED, ("compacted", "horizon", "old")),
+        pytest.param(MARKERS, ("compacted", "horizon"), marks=pytest.mark.long),  # 5,000 of them
+    ],
+)
+def test_what_compaction_has_left_keeps_its_offsets(
+    odd_source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    mirror_once: MirrorOnce,
+    filler: str,
+    topics: tuple[str, ...],
+) -> None:
+    alias = unique("same")
+    lines = [NO_SYNC, "preserve.offsets.enabled = true", f"preserve.offsets.filler = {filler}"]
+    make_topics(target, {f"{alias}.old": len(OLD_KINDS)}, {"message.timestamp.after.max.ms": str(10**15)})
+    mirror_once(flow_file(odd_source, target, alias=alias, topics=",".join(topics), lines=lines))
+
+    committed = {**target, "isolation.level": "read_committed"}
+    for topic in topics:
+        for client in (target, committed) if filler == MARKERS else (committed,):
+            assert places(client, f"{alias}.{topic}") == places(odd_source, topic)
+        assert ends(target, f"{alias}.{topic}") == ends(odd_source, topic)
+
+
+def places(client: Client, topic: str) -> dict[int, list[tuple[object, ...]]]:
+    """Each record with its offset, as `seen`."""
+    log = read_messages(client, topic, has_old_lz4=True)
+    return {
+        number: [(one.offset(), one.key(), one.value(), one.headers(), max(one.timestamp()[1], 0)) for one in messages]
+        for number, messages in log
+    }
+
+
+def ends(client: Client, topic: str) -> dict[int, int]:
+    with open_admin(Cluster("any", client), "test") as admin:
+        logs = [TopicPartition(topic, number) for number in range(admin.list_topics([topic])[topic].partitions)]
+        return {where.partition: end for where, end in admin.log_ends(logs).all().items()}
 
 
 def test_what_is_too_large_is_split_and_what_is_too_far_in_the_future_fails_alone_and_says_so(

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkmirror.batch.columns import Columns, decode_some
 from sparkmirror.batch.content_size import read_claim
-from sparkmirror.batch.encoding import encode
+from sparkmirror.batch.encoding import encode, find_spans
 from sparkmirror.batch.header import HEADER_BYTES, MAGIC, Codec
 from sparkmirror.batch.headers import (
     MAGIC_NUMBER,
@@ -41,12 +41,13 @@ class Limits:
     """What the target topic takes: batches of at most `max_batch_bytes` (its `max.message.bytes`).
 
     `codec` None leaves each batch its own. Records from later than `clamp_to_ms` (ms since 1970) get that time instead;
-    None leaves all as they are.
+    None leaves all as they are. With `keeps_offsets` the records of a batch have consecutive source offsets.
     """
 
     max_batch_bytes: int
     codec: Codec | None = None
     clamp_to_ms: int | None = None
+    keeps_offsets: bool = False
 
 
 def rewrite(
@@ -113,8 +114,17 @@ def _rewrite_group(
             is_repacked = codec is not Codec.NONE and codec == group.codecs[row] and not is_old
             share = packed_bytes / len(columns.content) if is_repacked else 1.0
             wanted = columns.rows(int(np.searchsorted(columns.offsets, first_offset)), len(columns))
-            yield from encode(_clamp(wanted, limits.clamp_to_ms), codec, limits.max_batch_bytes, share)
+            for part in _dense_parts(wanted) if limits.keeps_offsets else (wanted,):
+                yield from encode(_clamp(part, limits.clamp_to_ms), codec, limits.max_batch_bytes, share)
         row = after
+
+
+def _dense_parts(columns: Columns) -> Iterator[Columns]:
+    """The records up to each hole of their offsets."""
+    first = 0
+    for span in find_spans(columns.offsets) if len(columns) else ():
+        yield columns.rows(first, first + span.records)
+        first += span.records
 
 
 def _room_bytes(batches: memoryview, group: Headers, row: int, chunk_bytes: int, bound: Bound) -> int:

@@ -24,7 +24,7 @@ _SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("Clusters and log-ins", ("clusters", "config.providers", "plugin.path", "bootstrap.servers", "security.")),
     (
         "Which topics, and how they are made",
-        ("enabled", "topics", "topic.", "replication.", "refresh.topics", "forwarding.", "partitioning"),
+        ("enabled", "topics", "topic.", "replication.", "refresh.topics", "forwarding.", "partitioning", "preserve."),
     ),
     ("Records on the way", ("transforms", "predicates", "timestamps.")),
     (

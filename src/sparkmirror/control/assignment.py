@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 from uuid import UUID
 from zlib import crc32
 
@@ -11,10 +11,17 @@ from msgspec import Meta
 from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Epochs, Position, TopicPartition
 from sparkmirror.policy.rates import RateLimit
-from sparkmirror.stored_json import Number, Offset, TopicName
+from sparkmirror.stored_json import Count, Number, Offset, TopicName
 
 if TYPE_CHECKING:
     from sparkmirror.control.commands import Pause, Resume, Share
+
+
+class Append(NamedTuple):
+    """How a flow that keeps offsets appends to a partition: its producer id, and the next sequence number there."""
+
+    producer_id: Count
+    sequence: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +31,7 @@ class Assigned:
     `restarted_from` is set when the topic was found recreated: where the ledger stands in the old log, which holds
     until the gap between the two is taken. `extent` is how far the target's log must reach, by the ledger; `found` is
     set when it does not, and says how far it does. `unknown` says why the start is unknown: the partition is then
-    FAILED, and neither read nor stored.
+    FAILED, and neither read nor stored. `append` is set for flows that keep offsets.
     """
 
     partition: TopicPartition
@@ -36,6 +43,7 @@ class Assigned:
     extent: Extent | None = None
     found: Extent | None = None
     unknown: str = ""
+    append: Append | None = None
 
     @property
     def stands_at(self) -> Position:
@@ -57,6 +65,7 @@ class StoredAssigned:
     extent: Extent | None
     found: Extent | None
     unknown: Annotated[str, Meta(max_length=10_000)] = ""
+    append: Append | None = None
 
     @classmethod
     def of(cls, item: Assigned) -> Self:
@@ -72,12 +81,23 @@ class StoredAssigned:
             item.extent,
             item.found,
             item.unknown,
+            item.append,
         )
 
     def assigned(self) -> Assigned:
         before = None if self.restarted_from is None else Position(*self.restarted_from)
         where, target = TopicPartition(self.topic, self.partition), (self.extent, self.found)
-        return Assigned(where, self.offset, self.epochs, self.id, self.end, before, *target, unknown=self.unknown)
+        return Assigned(
+            where,
+            self.offset,
+            self.epochs,
+            self.id,
+            self.end,
+            before,
+            *target,
+            unknown=self.unknown,
+            append=self.append,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.answers import EARLIEST, LATEST, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection, portions
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, refusal
-from sparkmirror.kafka.log_offsets import LogOffsets, leaders_of, list_log_offsets
+from sparkmirror.kafka.log_offsets import ANY_READER, LogOffsets, leaders_of, list_log_offsets
 from sparkmirror.kafka.wire.raw_answer import RawAnswer, RawRequest, SettingsAnswer
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 
@@ -199,6 +199,13 @@ class Admin:
         Raises OffsetsUnknown, which names the partitions and the brokers that do not answer.
         """
         return self._await(dict.fromkeys(partitions, LATEST), seconds_max).all()
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        """Where the leaders' logs end, records above the high watermark included; see `list_offsets`."""
+        return list_log_offsets(
+            self.connection, self._metadata, dict.fromkeys(partitions, LATEST),
+            read_committed=False, seconds_max=_SETTLE_SECONDS_MAX, replica_id=ANY_READER,
+        )  # fmt: skip
 
     def await_end(self, partition: TopicPartition, seconds_max: float = ALL_SECONDS_MAX) -> int:
         """The high watermark of a partition that must exist. Raises OffsetsUnknown."""

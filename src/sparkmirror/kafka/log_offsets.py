@@ -23,6 +23,10 @@ _LEADER_SECONDS_MAX: Final = 2.0
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 1.0
 _SHOWN_MAX: Final = 5
+_CONSUMER: Final = -1
+ANY_READER: Final = -2
+"""The replica id by which a leader tells where its log ends, also beyond the high watermark
+(`ListOffsetsRequest.DEBUGGING_REPLICA_ID`)."""
 
 
 class OffsetsUnknown(ClusterUnreachable):
@@ -79,13 +83,14 @@ def list_log_offsets(
     read_committed: bool,
     seconds_max: float,
     missing_seconds: float = 0.0,
+    replica_id: int = _CONSUMER,
 ) -> LogOffsets:
     """Asks until all offsets are known, at most for `seconds_max`; `describe` gives the metadata of topics by name.
 
     A partition that the metadata lacks does not exist; where the metadata may be that of a broker that lags behind, it
     is asked for again for `missing_seconds`. Raises ClusterUnreachable when no broker gives the metadata.
     """
-    question = _Question(connection, timestamps_ms, read_committed)
+    question = _Question(connection, timestamps_ms, read_committed, replica_id)
     if not question.waiting:
         return LogOffsets(connection.alias, {})
     began = time.monotonic()
@@ -107,11 +112,16 @@ class _Question:
     """`waiting` are the partitions without an offset yet, and why; `refused` those that a broker refuses for good."""
 
     def __init__(
-        self, connection: ClusterConnection, timestamps_ms: Mapping[TopicPartition, int], read_committed: bool
+        self,
+        connection: ClusterConnection,
+        timestamps_ms: Mapping[TopicPartition, int],
+        read_committed: bool,
+        replica_id: int,
     ) -> None:
         self._connection = connection
         self._timestamps_ms = timestamps_ms
         self._read_committed = read_committed
+        self._replica_id = replica_id
         self._leaders: dict[TopicPartition, Leader] = {}
         self._brokers: dict[int, str] = {}
         self._missing: set[TopicPartition] = set()
@@ -197,7 +207,7 @@ class _Question:
             )
             by_topic[where.topic].append(wanted)
         return ListOffsetsRequest(
-            replica_id=-1,
+            replica_id=self._replica_id,
             isolation_level=int(self._read_committed),
             topics=[listed(name=name, partitions=wanted) for name, wanted in by_topic.items()],
             max_version=9,

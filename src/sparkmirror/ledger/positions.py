@@ -33,7 +33,8 @@ class PositionRecord:
     """One partition's position with its writer: assignment `generation`, `task`, `run`.
 
     `released` says that the task gave the partition up. Generations grow over all runs; equal ones of two runs show
-    that one of them was replaced. `extent` is the least end of the target's log; None if unknown.
+    that one of them was replaced. `extent` is the least end of the target's log; None if unknown. `is_aligned` says
+    that the target has all records before the position at their own offsets, and nothing else.
     """
 
     position: Position
@@ -42,6 +43,7 @@ class PositionRecord:
     released: bool = False
     run: str = ""
     extent: Extent | None = None
+    is_aligned: bool = False
 
 
 def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
@@ -70,29 +72,57 @@ class _Stored:
     target: Extent | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredAligned(_Stored):
+    aligned: bool = False
+
+
+def producer_key(source_alias: str) -> bytes:
+    """Under this key lies the producer of the flow from there, if it keeps offsets."""
+    return encode([source_alias, "preserve.offsets"])
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredProducer:
+    producer: Offset
+
+
+def encode_producer(producer_id: int) -> bytes:
+    """All that ever writes the flow's data uses this producer id, with epoch 0."""
+    return encode(_StoredProducer(producer_id))
+
+
+def decode_producer(value: bytes | None) -> int | None:
+    """None for a tombstone, and for a record that cannot be read: the flow then gets another producer id."""
+    found = decode_or_none(value, _StoredProducer)
+    return None if found is None else found.producer
+
+
 def encode_value(record: PositionRecord) -> bytes:
     """Compact JSON; `offset` is the next one to mirror."""
-    return encode(
-        _Stored(
-            offset=record.position.offset,
-            epochs=record.position.epochs,
-            id=record.position.topic_id,
-            generation=record.generation,
-            task=record.task,
-            released=record.released,
-            run=record.run,
-            target=record.extent,
-        )
+    kind, more = (_StoredAligned, {"aligned": True}) if record.is_aligned else (_Stored, {})
+    stored = kind(
+        offset=record.position.offset,
+        epochs=record.position.epochs,
+        id=record.position.topic_id,
+        generation=record.generation,
+        task=record.task,
+        released=record.released,
+        run=record.run,
+        target=record.extent,
+        **more,
     )
+    return encode(stored)
 
 
 def decode_value(value: bytes | None) -> PositionRecord | None:
     """The record, None for a tombstone. Members that a later version may add are ignored. Raises ProtocolError."""
     if value is None:
         return None
-    stored = decode(value, _Stored, _WHAT)
+    stored = decode(value, _StoredAligned, _WHAT)
     position = Position(stored.offset, stored.epochs, stored.id)
-    return PositionRecord(position, stored.generation, stored.task, stored.released, stored.run, stored.target)
+    writer = stored.generation, stored.task, stored.released, stored.run
+    return PositionRecord(position, *writer, stored.target, stored.aligned)
 
 
 def decode_tenure(value: bytes) -> Tenure:

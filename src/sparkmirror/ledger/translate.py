@@ -45,13 +45,17 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class Translator:
-    """`maps` and `syncs` are of the flow, `opposite` the maps of the flow from target to source, if there is one."""
+    """`maps` and `syncs` are of the flow, `opposite` the maps of the flow from target to source, if there is one.
+
+    A flow that `keeps_offsets` goes without a map: a group's place on the source is its place on the target.
+    """
 
     flow: FlowName
     policy: ReplicationPolicy
     maps: MapView
     syncs: OffsetSyncStore = field(default_factory=OffsetSyncStore)
     opposite: MapView | None = None
+    keeps_offsets: bool = False
 
     def translate(self, partition: TopicPartition, offset: int) -> Translated | None:
         """None where nothing is known. The answer never lies beyond the truth (invariant 7), as long as the target has
@@ -61,6 +65,8 @@ class Translator:
             return self._answer(home, self._back(home, offset))
         remote = TopicPartition(self.policy.format_remote_topic(self.flow.source, partition.topic), partition.partition)
         found = self.maps.map_of(partition)
+        if self.keeps_offsets:
+            return Translated(remote, offset, exact=True, topic_id=NO_TOPIC_ID if found is None else found.topic_id)
         answer = self._answer(
             remote, self._forth(found, partition, offset), NO_TOPIC_ID if found is None else found.topic_id
         )

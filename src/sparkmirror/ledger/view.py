@@ -25,6 +25,8 @@ class LedgerView:
         self._unreadable_records: dict[TopicPartition, str] = {}
         self.unknown_tenures: dict[TopicPartition, str] = {}
         """Records in our format without a readable generation, each as a sentence."""
+        self.offsets_producer: int | None = None
+        """The producer id of a flow that keeps offsets."""
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -66,6 +68,9 @@ class LedgerView:
 
     def take_ours(self, key: bytes | None, value: bytes | None, place: str = "") -> TopicPartition | None:
         """Folds in a record of the positions topic, as `take_connect` does."""
+        if key == positions.producer_key(self._connector.source_alias):
+            self.offsets_producer = positions.decode_producer(value)
+            return None
         match positions.decode_key(key):
             case (self._connector.source_alias, partition):
                 self._take_record(partition, value, place)

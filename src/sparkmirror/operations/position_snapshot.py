@@ -16,7 +16,7 @@ from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.operations.offset_reset import Move, plan_reset
-from sparkmirror.planning.starts import first_offsets
+from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.policy.filters import name_matcher
 
 

@@ -20,7 +20,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.planning.fencing import stop_if_replaced, take_over
 from sparkmirror.planning.ownership import is_member
 from sparkmirror.planning.source_topics import SourceTopics
-from sparkmirror.planning.starts import look_at_target, start_again
+from sparkmirror.planning.starts import settle_starts, start_again
 
 _READ_SECONDS_MAX = 10.0
 
@@ -44,7 +44,7 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
     ]
     return replace(
         plan,
-        assigned=tuple(look_at_target(target, renewed, ledger.view.records, flow.remote_topic)),
+        assigned=tuple(settle_starts(flow, (source, target, ledger), topics, renewed, all_of_them=True)),
         producer_id=taken.identity.producer_id,
         producer_epoch=taken.identity.epoch,
         producer_task=taken.number,

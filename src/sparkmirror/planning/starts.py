@@ -4,7 +4,6 @@ Called by `planning.planner` before it assigns partitions. `ledger.lineage` judg
 `pipeline.produce.log_check` acts on it.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
@@ -12,31 +11,12 @@ from uuid import UUID
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.lineage import Extent, judge
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
-from sparkmirror.policy.start import start_ms
-
-
-def first_offsets(
-    flow: FlowConfig, source: Admin, partitions: list[TopicPartition], *, all_of_them: bool
-) -> Mapping[TopicPartition, int]:
-    """The starts by `auto.offset.reset` of partitions that the ledger does not know; unknown offsets are left out.
-
-    With `all_of_them`, as for a run that is to end, OffsetsUnknown is raised instead. Raises ClusterError.
-    """
-    found = _first_offsets(flow, source, partitions) if partitions else LogOffsets(source.alias, {})
-    return found.all() if all_of_them else found.known
-
-
-def _first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartition]) -> LogOffsets:
-    start = flow.consumer.auto_offset_reset
-    at_ms = start_ms(start, time.time_ns() // 1_000_000)
-    if at_ms is not None:
-        return source.offsets_at(partitions, at_ms)
-    return source.latest_offsets(partitions) if start == "latest" else source.earliest_offsets(partitions)
+from sparkmirror.planning.first_offsets import first_offsets
+from sparkmirror.planning.offset_starts import OffsetStarts
 
 
 def assign_starts(
@@ -51,7 +31,7 @@ def assign_starts(
 
     `clusters` are source, target and ledger; `ends` are those of a bounded run. Raises ClusterError.
     """
-    source, target, ledger = clusters
+    source, _, ledger = clusters
     unknown = ledger.view.problems
     fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
     starts = first_offsets(flow, source, fresh, all_of_them=ends is not None)
@@ -62,7 +42,24 @@ def assign_starts(
         if tp in known
     ]
     items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
-    return look_at_target(target, items, ledger.view.records, flow.remote_topic)
+    return settle_starts(flow, clusters, topics, items, all_of_them=ends is not None)
+
+
+def settle_starts(
+    flow: FlowConfig,
+    clusters: tuple[Admin, Admin, LedgerReader],
+    topics: Mapping[str, Topic],
+    items: list[Assigned],
+    *,
+    all_of_them: bool,
+) -> list[Assigned]:
+    """The starts as the target's logs have them: where offsets are kept, a log's end is its partition's start.
+
+    Then those whose start is not known yet are left out; with `all_of_them` they are waited for. Raises ClusterError.
+    """
+    if not flow.preserves_offsets:
+        return look_at_target(clusters[1], items, clusters[2].view.records, flow.remote_topic)
+    return OffsetStarts(flow, *clusters, is_patient=all_of_them).settle(items, topics)
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:

@@ -42,7 +42,8 @@ class OffsetState:
         self.last_syncs: dict[TopicPartition, OffsetSync] = {}
         self.checkpoints: Checkpoints = {}
         self.checkpoint_times_ms: dict[tuple[str, TopicPartition], int] = {}
-        self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite)
+        keeps = flow.preserves_offsets
+        self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite, keeps)
         self._maps = TopicFollower(flow.target, target, flow.ledger_topics.offset_map, "offsets")
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")

@@ -16,9 +16,12 @@ from sparkmirror.ledger.positions import (
     decode_value,
     encode_key,
     encode_log,
+    encode_producer,
     encode_value,
+    producer_key,
 )
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Connector, Position, TopicPartition
 
 TOPIC_ID = UUID("5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb")
 RECORD = PositionRecord(Position(1001, ((5, 0), (7, 900)), TOPIC_ID), generation=4, task=2, released=True)
@@ -38,7 +41,22 @@ def test_records_survive_the_round_trip() -> None:
     assert decode_key(encode_key("A", TopicPartition("orders", 3))) == ("A", TopicPartition("orders", 3))
     assert decode_value(encode_value(RECORD)) == RECORD
     assert decode_value(encode_value(LANDED)) == LANDED
+    aligned = replace(LANDED, is_aligned=True)
+    assert decode_value(encode_value(aligned)) == aligned
+    assert encode_value(aligned) == encode_value(LANDED)[:-1] + b',"aligned":true}', "without it, as ever"
     assert decode_value(None) is None
+
+
+def test_the_producer_of_a_flow_that_keeps_offsets_is_no_position() -> None:
+    key = producer_key("A")
+    assert decode_key(key) is None
+    view = LedgerView(Connector.of_dedicated_mode("A"))
+    assert view.take_ours(key, encode_producer(4711)) is None
+    assert (view.offsets_producer, view.positions, list(view.tenures())) == (4711, {}, [])
+    view.take_ours(producer_key("B"), encode_producer(1))
+    assert view.offsets_producer == 4711
+    view.take_ours(key, b"damaged")
+    assert view.offsets_producer is None
 
 
 def test_members_of_a_later_version_are_ignored_and_missing_ones_have_defaults() -> None:

@@ -1,11 +1,12 @@
 """From what is known to an answer: the map first, syncs below it, the opposite flow's map on the way home."""
 
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.mirror_records import OffsetSync
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.syncs import OffsetSyncStore
-from sparkmirror.ledger.translate import Translated, Translator
-from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.ledger.translate import Translated, Translator, settle
+from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 ORDERS = TopicPartition("orders", 3)
@@ -66,3 +67,10 @@ def test_only_the_last_hop_is_undone_on_the_way_home() -> None:
 def test_without_an_opposite_flow_a_remote_topic_is_like_any_other() -> None:
     known = Translator(FlowName("B", "A"), POLICY, MapView("B"))
     assert known.translate(REMOTE, 3) is None
+
+
+def test_a_flow_that_keeps_offsets_answers_with_the_offset_itself_and_within_the_log() -> None:
+    known = Translator(FlowName("A", "B"), POLICY, MapView("A"), keeps_offsets=True)
+    assert known.translate(ORDERS, 550) == Translated(REMOTE, 550, True)
+    settled = settle(Translated(REMOTE, 550, True), Extent(REMOTE.topic, NO_TOPIC_ID, 540))
+    assert (settled.offset, settled.cut) == (540, True)

@@ -8,8 +8,9 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from sparkmirror.config.flow.settings import HeartbeatSettings
+from sparkmirror.config.flow.transforms import Transforms
 from sparkmirror.config.formats.properties import Properties
-from sparkmirror.config.keys import client_keys, sync_keys
+from sparkmirror.config.keys import client_keys, flow_keys, sync_keys
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.reading import FlowReader, Problems, Reader
@@ -207,3 +208,19 @@ def refuse_crossed_tasks(flow: FlowReader, name: FlowName, problems: Problems) -
     if least > most:
         message = f"{name}: `{keys.TASKS_MIN.name}` is {least}, and `{keys.TASKS_MAX.name}` is {most}"
         problems.error(message, f"raise {keys.TASKS_MAX.name} too", flow.entry(keys.TASKS_MIN))
+
+
+def refuse_moved_offsets(flow: FlowReader, name: FlowName, transforms: Transforms, problems: Problems) -> None:
+    """Refuses to keep offsets where records are dropped or go to other partitions, and in transactions, whose markers
+    would take offsets."""
+    if not flow.read(flow_keys.PRESERVE_OFFSETS):
+        return
+    moving = ["transforms"] if transforms.steps else []
+    if flow.read(flow_keys.PARTITIONING) == "key":
+        moving.append(f"`{flow_keys.PARTITIONING.name} = key`")
+    if flow.read(keys.EXACTLY_ONCE) == "enabled":
+        moving.append(f"`{keys.EXACTLY_ONCE.name} = enabled`")
+    hint = "turn one of them off for this flow; records come once, at their own offsets, without transactions"
+    for what in moving:
+        message = f"{name}: {what} and `{flow_keys.PRESERVE_OFFSETS.name} = true` do not go together"
+        problems.error(message, hint, flow.entry(flow_keys.PRESERVE_OFFSETS))

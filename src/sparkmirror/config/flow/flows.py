@@ -96,6 +96,8 @@ class FlowConfig:
     on_send_failure: str = setting(flow_keys.ON_SEND_FAILURE)
     topic_creation: str = setting(flow_keys.TOPIC_CREATION)
     partitioning: str = setting(flow_keys.PARTITIONING)
+    preserves_offsets: bool = setting(flow_keys.PRESERVE_OFFSETS)
+    offsets_filler: str = setting(flow_keys.PRESERVE_OFFSETS_FILLER)
     progress_group: str = setting(flow_keys.PROGRESS_GROUP)
     progress_group_commit_interval_ms: int = setting(flow_keys.PROGRESS_GROUP_COMMIT_INTERVAL)
     metric_names: tuple[str, ...] = setting(status_keys.METRIC_NAMES)
@@ -326,6 +328,7 @@ def _read_flow(properties: Properties, name: FlowName, problems: Problems) -> Fl
     flow_choice.warn_of_uncommitted_source(flow, name, problems)
     flow_choice.refuse_crossed_tasks(flow, name, problems)
     transforms = read_transforms(layers.connector, problems)
+    flow_choice.refuse_moved_offsets(flow, name, transforms, problems)
     own_topic = flow.read(keys.OFFSETS_STORAGE_TOPIC) or flow.read(keys.OFFSET_STORAGE_TOPIC)
     connector = flow.values() | {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
     own = OwnClasses(connector, find_plugins(properties, name.target, problems))

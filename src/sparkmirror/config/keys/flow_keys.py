@@ -5,6 +5,7 @@ from typing import Any
 from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX as UNPACKED_BYTES
 from sparkmirror.config import types
 from sparkmirror.config.keys.key import Key, Scope
+from sparkmirror.policy.fillers import FILLERS, MARKERS
 from sparkmirror.policy.loss import CONTINUE, LOSS_ACTIONS
 
 _NO_KEY = "no such key"
@@ -162,6 +163,26 @@ PARTITIONING = Key(
     "source",
     "Where records go in a remote topic that has another number of partitions than its source: `source` keeps the "
     "partition number, `key` does as Java's partitioner, by the record's key.",
+    _NO_KEY,
+)
+PRESERVE_OFFSETS = Key(
+    "preserve.offsets.enabled",
+    Scope.FLOW,
+    types.BOOLEAN,
+    False,
+    "Each record gets the offset on the target that it has on the source (docs/identical-offsets.md). A topic begins "
+    "by `auto.offset.reset`, and what lies before stays empty. Refused with exactly-once, `transforms` and "
+    "`partitioning = key`.",
+    _NO_KEY,
+)
+PRESERVE_OFFSETS_FILLER = Key(
+    "preserve.offsets.filler",
+    Scope.FLOW,
+    types.choice(*FILLERS),
+    MARKERS,
+    "What takes up offsets without a record (compaction, transaction markers, gaps): `markers` are invisible to every "
+    "consumer, and some hundred a second fill a partition; `aborted` takes up a million in a second or two, but "
+    "read_uncommitted consumers, which Java's are by default, see empty records there.",
     _NO_KEY,
 )
 PROGRESS_GROUP = Key(

@@ -17,6 +17,7 @@ from sparkmirror.batch.records import Pair, encode_batch
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.errors import LEADER_MOVED, NO_ERROR, error_name, is_retriable, refusal, translate
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.data_requests import FIRST_TRANSACTIONS
 from sparkmirror.kafka.wire.link import SETUP_SECONDS_MAX, Link, dial
 from sparkmirror.kafka.wire.lookup import look_up, sensible_answers
 from sparkmirror.model import TopicPartition
@@ -60,6 +61,21 @@ class Appender:
         with self._lock:
             return self._append(where, records, timestamp_ms, ends_at)
 
+    def append_batch(
+        self, where: TopicPartition, batch: bytes | bytearray, ends_at: float, transactional_id: str | None = None
+    ) -> int:
+        """Appends one batch that has a producer's stamp, in a transaction where there is an id; the offset at which it
+        begins. Raises as `append`."""
+        with self._lock:
+            pause = _PAUSE_SECONDS
+            while True:
+                answer = self._ask(where, bytes(batch), ends_at, transactional_id)
+                if answer.code == NO_ERROR and answer.problem is None:
+                    return answer.base_offset
+                self._judge(where, answer, is_late=time.monotonic() + pause >= ends_at)
+                time.sleep(pause)
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
     def _append(self, where: TopicPartition, records: Sequence[Pair], timestamp_ms: int, ends_at: float) -> int:
         batch, pause = encode_batch(records, timestamp=timestamp_ms), _PAUSE_SECONDS
         while True:
@@ -87,11 +103,13 @@ class Appender:
             last = problem or KafkaTimeoutError(error_name(answer.code))
             raise translate(last, self._settings, doing) from problem
 
-    def _ask(self, where: TopicPartition, batch: bytes, ends_at: float) -> "_Answer":
+    def _ask(
+        self, where: TopicPartition, batch: bytes, ends_at: float, transactional_id: str | None = None
+    ) -> "_Answer":
         try:
             if code := self._connect(where, ends_at):
                 return _Answer(code)
-            return self._produce(self._links[where], where, batch, ends_at)
+            return self._produce(self._links[where], where, batch, ends_at, transactional_id)
         except (OSError, SparkMirrorError) as problem:
             return _Answer(problem=problem)
 
@@ -112,18 +130,22 @@ class Appender:
         self._links[where] = dial(*address, self._settings, seconds_max=seconds_max)
         return NO_ERROR
 
-    def _produce(self, link: Link, where: TopicPartition, batch: bytes, ends_at: float) -> "_Answer":
+    def _produce(
+        self, link: Link, where: TopicPartition, batch: bytes, ends_at: float, transactional_id: str | None
+    ) -> "_Answer":
         """Raises OSError and ProtocolError."""
         seconds = _seconds_left(ends_at, _BROKER_SECONDS_MAX)
         link.socket.settimeout(seconds)
         part = _Topic(name=where.topic, partition_data=[_Partition(index=where.partition, records=batch)])
         request = ProduceRequest(
-            transactional_id=None, acks=_ALL_REPLICAS, timeout_ms=int(seconds * 1000), topic_data=[part]
+            transactional_id=transactional_id, acks=_ALL_REPLICAS, timeout_ms=int(seconds * 1000), topic_data=[part]
         )
         with sensible_answers(link):
-            answer: Any = link.ask(request, ProduceResponse, link.version(_PRODUCE, _VERSIONS))
+            versions = _VERSIONS if transactional_id is None else FIRST_TRANSACTIONS
+            answer: Any = link.ask(request, ProduceResponse, link.version(_PRODUCE, versions))
             produced = answer.responses[0].partition_responses[0]
-            return _Answer(int(produced.error_code), int(produced.log_append_time_ms))
+            code, stamped_ms = int(produced.error_code), int(produced.log_append_time_ms)
+            return _Answer(code, stamped_ms, base_offset=int(produced.base_offset))
 
     def _hang_up(self, where: TopicPartition) -> None:
         if link := self._links.pop(where, None):
@@ -136,6 +158,7 @@ class _Answer(NamedTuple):
     code: int = NO_ERROR
     stamped_ms: int = -1
     problem: OSError | SparkMirrorError | None = None
+    base_offset: int = -1
 
 
 def _seconds_left(ends_at: float, most: float) -> float:

@@ -101,19 +101,23 @@ class Link:
 
         Raises OSError when the connection is gone, ProtocolError for an answer that cannot be one.
         """
-        asked_at = time.monotonic()
-        self.socket.sendall(self.encode(request, version))
-        (size,) = _LENGTH.unpack(self._receive(4))
-        self.note_answer(time.monotonic() - asked_at)
-        if not 4 <= size <= _ANSWER_BYTES_MAX:
-            hint = "Is it a broker's port, and does it want TLS? See security.protocol."
-            raise ProtocolError(f"broker {self.address} announced an answer of {size} bytes", hint)
-        frame = self._receive(size)
+        frame = self.exchange(self.encode(request, version))
         try:
             return response_class.decode(frame, version=version, header=True)
         except Exception as strange:  # any exception of kafka-python's decoder
             what = f"{response_class.__name__} v{version}"
             raise ProtocolError(f"broker {self.address} sent what cannot be read as {what}: {strange}") from strange
+
+    def exchange(self, request: bytes) -> bytes:
+        """Send the frame of one request and block for that of its answer; raises as `ask`."""
+        asked_at = time.monotonic()
+        self.socket.sendall(request)
+        (size,) = _LENGTH.unpack(self._receive(4))
+        self.note_answer(time.monotonic() - asked_at)
+        if not 4 <= size <= _ANSWER_BYTES_MAX:
+            hint = "Is it a broker's port, and does it want TLS? See security.protocol."
+            raise ProtocolError(f"broker {self.address} announced an answer of {size} bytes", hint)
+        return self._receive(size)
 
     def _receive(self, size: int) -> bytes:
         data = bytearray(size)

@@ -23,7 +23,8 @@ class BatchOutcome(Enum):
 
 
 _OUT_OF_ORDER_SEQUENCE = 45
-_DONE = frozenset({0, 46})  # 46 DUPLICATE_SEQUENCE: written before, base offset unknown
+DUPLICATE_SEQUENCE = 46
+_DONE = frozenset({0, DUPLICATE_SEQUENCE})  # written before, base offset unknown
 _RETRY = frozenset({7, 13, 14, 19, 20, CONCURRENT_TRANSACTIONS, 56, 89})
 _RETRY_SECONDS = 0.1
 _IN_DOUBT = frozenset({-1, 0, 7, 13, 20})  # 0: it has, and the batch is sent again to learn more

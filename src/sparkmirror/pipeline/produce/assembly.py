@@ -8,6 +8,9 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.pipeline.produce.aligned_answers import AlignedAnswers
+from sparkmirror.pipeline.produce.aligned_gate import AlignedGate
+from sparkmirror.pipeline.produce.aligned_offsets import AlignedBatches, AlignedOffsets, AlignmentOptions
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.coordinator import Coordinator
@@ -42,7 +45,7 @@ from sparkmirror.policy.loss import LossPolicy
 class SenderOptions:
     """Target cluster, ledger, and sizes. `request_seconds` bounds the broker's wait for its replicas.
 
-    `transactions` is set for exactly-once.
+    `transactions` is set for exactly-once, `alignment` for a flow that keeps offsets.
     """
 
     target: ClientSettings
@@ -53,6 +56,7 @@ class SenderOptions:
     transactions: TransactionOptions | None = None
     packing: Packing = PASS_OR_MERGE
     on_data_loss: LossPolicy = CONTINUE_ALWAYS
+    alignment: AlignmentOptions | None = None
 
     @property
     def answer_seconds_max(self) -> float:
@@ -81,7 +85,8 @@ def assemble(
         in_transactions=in_transactions, lost=task_metrics.lost, clock=clock,
     )  # fmt: skip
     limits = TargetLimits(options.target, background)
-    gate = SequenceGate(
+    aligned = options.alignment
+    gate = (SequenceGate if aligned is None else AlignedGate)(
         peer, progress, task_metrics, limits, options.packing, effects, options.on_data_loss, clock
     )  # fmt: skip
     reports = Reports(task_metrics, gate.buffers, options.progress.connector.source_alias, clock)
@@ -89,15 +94,19 @@ def assemble(
         plan, gate.buffers, progress, reports, task_metrics, peer, brokers, drain, effects,
         in_transactions=in_transactions,
     )  # fmt: skip
-    if options.transactions is None:
-        guarantee: Guarantee = AtLeastOnce(plan, progress, ledger_flush)
+    if aligned is not None:
+        guarantee: Guarantee = AlignedOffsets(plan, progress, ledger_flush, aligned, background, effects)
+    elif options.transactions is None:
+        guarantee = AtLeastOnce(plan, progress, ledger_flush)
     else:
         brokers.dialect = None
         own, *spare = (_seat(options, background, selector, *seat) for seat in _seats(plan))
         guarantee = ExactlyOnce(
             options.transactions, plan.task, own, progress, ledger_flush, effects, spare[0] if spare else None, clock
         )
-    next_batches = NextBatches(gate.buffers, guarantee, brokers, progress, limits, drain, effects, clock)
+    next_batches = (NextBatches if aligned is None else AlignedBatches)(
+        gate.buffers, guarantee, brokers, progress, limits, drain, effects, clock
+    )
     dispatch = Dispatch(selector, brokers, next_batches, task_metrics, effects, int(options.request_seconds * 1000))
     extents = OpenExtents(peer)
     direct = DirectPath(peer, gate, extents, guarantee, brokers, dispatch, drain, task_metrics, clock)
@@ -107,7 +116,7 @@ def assemble(
         guarantee, progress, drain, lambda lane: dispatch.connection_of(lane) is not None, clock
     )  # fmt: skip
     routing = Routing(peer, gate, task_metrics, log_check, admission, effects, clock)
-    answer_taker = AnswerTaker(
+    answer_taker = (AnswerTaker if aligned is None else AlignedAnswers)(
         routing, guarantee, log_check, progress, isolation, brokers, limits, task_metrics, effects,
         clamps=options.packing.clamp_timestamps, clock=clock,
     )  # fmt: skip

@@ -132,8 +132,7 @@ class PartitionBuffer(PartitionLife):
         return entry in self._in_flight.batches
 
     def restart_at(self, place: Place) -> None:
-        """Begin at another place, when the task takes the partition on again. Its producer sequence continues. Only
-        while idle."""
+        """Begin at another place, when the task takes the partition on again; sequences continue. Only while idle."""
         self.move_to(*place)
         self.gaps = ()
         self.fall_back()
@@ -196,16 +195,15 @@ class PartitionBuffer(PartitionLife):
         if (producer_id, producer_epoch) != in_flight.identity:
             in_flight.identify(producer_id, producer_epoch)
         while self._waiting.runs and in_flight.has_room:
-            batch = self._cut_off(transactional)
+            queued = self._packing.prepare(self._waiting.runs, self.limits, self._traffic(), self.unpacking)
+            batch = self._cut_off(queued, transactional)
             self._pass_finished()
             if batch is not None:
                 return batch
         return None
 
-    def _cut_off(self, transactional: bool) -> Batch | None:
-        """The next batch as it came, or the next piece of a range that is rebuilt; None if the range has no piece
-        left."""
-        queued = self._packing.prepare(self._waiting.runs, self.limits, self._traffic(), self.unpacking)
+    def _cut_off(self, queued: QueuedRecords, transactional: bool) -> Batch | None:
+        """The next batch as it came, or the next piece of a range that is rebuilt; None if the range has none left."""
         header: BatchHeader | None
         if queued.rewriting is None:
             header = queued.header

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
@@ -74,15 +75,10 @@ class SequenceGate:
             start = assigned.stands_at
             buffer = self.buffers.get(where)
             if buffer is None:
-                own, moved = Unpacking(self._budget), self._progress.moved
-                buffer = DirectBuffer(
-                    where, None, start.offset, slot,
-                    packing=self._packing, moved=moved, unpacking=own, clock=self._clock,
-                )  # fmt: skip
-                self.buffers[where] = buffer
+                buffer = self.buffers[where] = self._make_buffer(where, start.offset, slot)
             buffer.use_slot(slot)
             if buffer.idle:
-                buffer.restart_at(Place(start.offset, Lineage.of(start)))
+                self._restart(buffer, assigned)
                 self._task_metrics.failed.pop(where, None)
             elif buffer.turns:  # its reader counts from 0 again
                 raise SparkMirrorError(f"{where} is read again by a new attempt of the task: its log was rewritten")
@@ -91,6 +87,16 @@ class SequenceGate:
             if assigned.end is not None:
                 self._task_metrics.answered(where, assigned.end)
             self._progress.adopt(where)
+
+    def _make_buffer(self, where: TopicPartition, offset: int, slot: int) -> PartitionBuffer:
+        own, moved = Unpacking(self._budget), self._progress.moved
+        return DirectBuffer(
+            where, None, offset, slot, packing=self._packing, moved=moved, unpacking=own, clock=self._clock
+        )  # fmt: skip
+
+    def _restart(self, buffer: PartitionBuffer, assigned: Assigned) -> None:
+        start = assigned.stands_at
+        buffer.restart_at(Place(start.offset, Lineage.of(start)))
 
     def take_run(self, delivery: Delivery) -> PartitionBuffer | None:
         """Queue a run; returns its buffer, which may now have a batch to send."""

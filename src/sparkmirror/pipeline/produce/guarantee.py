@@ -1,5 +1,5 @@
-"""The delivery guarantee of a sender: at least once here, exactly once in `pipeline.produce.transaction`. Owned by
-`pipeline.produce.produce_task`.
+"""The delivery guarantee of a sender: at least once here, exactly once in `pipeline.produce.transaction`, and once, at
+the source's offsets, in `pipeline.produce.aligned_offsets`. Owned by `pipeline.produce.produce_task`.
 
 A guarantee decides when positions are stored, whether a partition's next batch may go out, and what a task does whose
 producer was refused.

@@ -77,11 +77,11 @@ class InFlight:
 
     # Sending.
 
-    def identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Go on as another producer, whose sequences begin at 0."""
+    def identify(self, producer_id: int, producer_epoch: int, sequence: int = 0) -> None:
+        """Go on as another producer, whose sequences begin at `sequence`."""
         if producer_id != self.identity[0]:
             self._is_known = False
-        self.identity, self._sequence = (producer_id, producer_epoch), 0
+        self.identity, self._sequence = (producer_id, producer_epoch), sequence
 
     def become_known(self) -> None:
         """The log has a batch of this producer."""

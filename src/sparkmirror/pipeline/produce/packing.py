@@ -84,7 +84,8 @@ class Packing:
     """What a flow asks for: `codec` for all its records (None: each batch keeps its own); `clamp_timestamps` gives
     records from further in the future than the target allows the latest time that it does; `merging` may be off. Small
     batches are merged up to `batch_bytes`, and wait so long for more (0: only for room on the connection). A process
-    holds at most `unpacked_bytes_max` of unpacked batches.
+    holds at most `unpacked_bytes_max` of unpacked batches. With `keeps_offsets` no batch has a hole in its source
+    offsets.
     """
 
     codec: Codec | None = None
@@ -93,6 +94,7 @@ class Packing:
     batch_bytes: int = MERGED_BYTES_MAX
     linger_seconds: float = 0.0
     unpacked_bytes_max: int = UNPACKED_BYTES_MAX
+    keeps_offsets: bool = False
 
     @property
     def passes_all(self) -> bool:
@@ -147,7 +149,7 @@ class Packing:
 
     def _wanted(self, limits: TopicLimits) -> Limits:
         clamp_to_ms = self._latest_ms(limits) if self.clamp_timestamps else None
-        return Limits(limits.merged_bytes, self.codec, clamp_to_ms)
+        return Limits(limits.merged_bytes, self.codec, clamp_to_ms, self.keeps_offsets)
 
     def _must_rewrite(self, header: BatchHeader, queued: QueuedRecords, limits: TopicLimits) -> bool:
         if header.base_offset < queued.first_offset:

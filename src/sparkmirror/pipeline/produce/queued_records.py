@@ -48,6 +48,12 @@ class Rewriting:
         """Whether there may be another piece; True also while the unpacking budget is used up."""
         return not self._is_over
 
+    def peek(self) -> Piece | None:
+        """The piece that `take` gives next; None where it gives none, or raises. Raises UnpackingBusy."""
+        if self._ahead is None:
+            self._look_ahead()
+        return self._ahead
+
     def park(self) -> None:
         """Free the unpacked records; they are unpacked again for the next piece."""
         self._pieces = self._ahead = None

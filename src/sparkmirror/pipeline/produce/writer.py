@@ -15,6 +15,7 @@ from sparkmirror.batch.header import Codec
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.aligned_offsets import AlignmentOptions
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.packing import Packing
@@ -158,6 +159,7 @@ def sender_options(flow: FlowConfig) -> SenderOptions:
         flow.connector,
         flow.ledger_topics,
         flow.offset_flush_interval_ms / 1000,
+        flow.preserves_offsets,
     )
     return SenderOptions(
         client_settings(flow.producer.reach(flow.target), "writer"),
@@ -168,6 +170,7 @@ def sender_options(flow: FlowConfig) -> SenderOptions:
         _transactions(flow) if flow.is_exactly_once else None,
         _packing(flow),
         flow.on_data_loss,
+        _alignment(flow) if flow.preserves_offsets else None,
     )
 
 
@@ -179,11 +182,17 @@ def _packing(flow: FlowConfig) -> Packing:
         batch_bytes=max(producer.batch_size_bytes, 1),
         linger_seconds=producer.linger_ms / 1000,
         unpacked_bytes_max=flow.unpacked_bytes_max,
+        keeps_offsets=flow.preserves_offsets,
     )
 
 
 def _codec(name: str) -> Codec | None:
     return None if name == "source" else Codec[name.upper()]
+
+
+def _alignment(flow: FlowConfig) -> AlignmentOptions:
+    target = flow.producer.reach(flow.target)
+    return AlignmentOptions(target, flow.offsets_filler, f"{flow.connector.group}-sparkmirror-offsets-")
 
 
 def _transactions(flow: FlowConfig) -> TransactionOptions:

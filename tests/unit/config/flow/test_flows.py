@@ -291,3 +291,17 @@ def test_a_file_is_read_from_disk(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(SMALLEST)
     assert names(load_config(path)) == ["A->B"]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("transforms.where = true", "transforms"),
+        ("partitioning = key", "`partitioning = key`"),
+        ("B.exactly.once.source.support = enabled", "`exactly.once.source.support = enabled`"),
+    ],
+)
+def test_what_would_move_records_to_other_offsets_is_refused_where_offsets_are_kept(line: str, what: str) -> None:
+    assert flow_of("A->B.preserve.offsets.enabled = true").preserves_offsets
+    with pytest.raises(ConfigError, match=f"A->B: {what} and `preserve.offsets.enabled = true` do not go together"):
+        flow_of(f"preserve.offsets.enabled = true\n{line}")

@@ -26,7 +26,8 @@ from sparkmirror.pipeline.produce.waiting_runs import WaitingRuns
 
 WHERE = TopicPartition("orders", 0)
 SOURCE = Path(__file__).parents[4] / "src" / "sparkmirror" / "pipeline" / "produce"
-OWN_MODULES = {f"{name}.py" for name in ("acked_position", "buffer", "in_flight", "partition_life", "round_trip")}
+BUFFERS = ("acked_position", "aligned_buffer", "buffer", "in_flight", "partition_life", "round_trip")
+OWN_MODULES = {f"{name}.py" for name in BUFFERS}
 OWN_EVENTS = (Event.ANSWERED, Event.ALL_TAKEN, Event.SENT_AGAIN)
 """Those that follow from another one, in the buffer itself."""
 

@@ -1,0 +1,222 @@
+"""Fills offsets of a partition of the target, for flows that keep offsets; blocks.
+
+`HoleFiller` takes up offsets behind mirrored records, by aborted transactions (`policy.fillers`); `fill_start` those
+before the first mirrored record, by empty records that are deleted afterwards. Called by
+`pipeline.produce.aligned_offsets` and `planning.offset_starts`.
+
+A transaction is opened only where the hole still has an offset for its marker: one that is left open, by a process that
+died, ends with that marker, whichever process ends it. A newer holder of the transactional id fences an older one; the
+batches of `fill_start` are appended by the flow's producer, whose sequence numbers stand for the place in the log.
+"""
+
+import time
+from contextlib import closing
+from itertools import cycle
+from threading import Lock
+from typing import Final
+
+from sparkmirror.batch.empty_records import encode_empty
+from sparkmirror.batch.header import parse_header, stamp
+from sparkmirror.errors import ClusterError, ClusterUnreachable, SparkMirrorError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_MOVED,
+    COORDINATOR_PASSING,
+    NO_ERROR,
+    RequestRefused,
+    refusal,
+)
+from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.appending import Appender
+from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, find
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.policy.fillers import RECORDS_MAX, Hole, plan_batches, plan_transactions
+
+SEQUENCES: Final = 1 << 31
+"""Sequence numbers begin again behind the last one."""
+_PASSING: Final = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
+_PAUSE_SECONDS: Final = 0.002
+_PAUSE_SECONDS_MAX: Final = 0.1
+_SECONDS_MAX: Final = 60.0
+_TRANSACTION_MS: Final = 60_000
+_IDS: Final = 4
+"""Transactional ids of a partition: the marker of one is written while the next is asked for."""
+_MESSAGE_TOO_LARGE: Final = 10
+
+
+class EndMoved(SparkMirrorError):
+    """The log does not end where it must before it is filled, or after: somebody else has written to it."""
+
+
+class FillerClients:
+    """Connections to the target for all fillers of a process, each opened when it is first needed. Any thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = Lock()
+        self._admin: Admin | None = None
+        self._is_closed = False
+        self.settings = client_settings(cluster, "fillers")
+        self.appender = Appender(self.settings)
+
+    def admin(self) -> Admin:
+        """Raises ClusterError."""
+        with self._lock:
+            if self._is_closed:
+                raise ClusterError(f"Cluster {self._cluster.alias}: the mirror is ending.")
+            if self._admin is None:
+                self._admin = open_admin(self._cluster, "fillers")
+            return self._admin
+
+    def close(self) -> None:
+        """Ends what waits. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+            if self._admin is not None:
+                self._admin.close()
+        self.appender.close()
+
+
+class HoleFiller:
+    """Fills holes of one partition, one after the other, as the holder of a few transactional ids. After an error it is
+    to be closed, and made again."""
+
+    def __init__(self, clients: FillerClients, transactional_id: str, where: TopicPartition) -> None:
+        self._clients = clients
+        self._id = transactional_id
+        self._where = where
+        self._transactions: list[_Transactions] = []
+
+    def close(self) -> None:
+        for one in self._transactions:
+            one.close()
+
+    def fill(self, hole: Hole, filler: str, seconds_max: float) -> int:
+        """Fills what is left of the hole, for so long at most; returns where the log ends then, in the hole or at its
+        end. The first call ends what a predecessor had begun.
+
+        Raises ClusterError, EndMoved where the log ends before the hole or behind it, FencedError where a newer process
+        has taken the ids over.
+        """
+        ends_at, admin = time.monotonic() + seconds_max, self._clients.admin()
+        if not self._transactions:
+            names = [f"{self._id}-{number}" for number in range(_IDS)]
+            taken = init_producer_ids(admin, names, _TRANSACTION_MS)
+            self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
+        reached = _end_within(admin, self._where, hole)
+        planned = plan_transactions(Hole(reached, hole.stop), filler)
+        for records, transactions in zip(planned, cycle(self._transactions), strict=False):
+            transactions.abort_one(records)
+            reached += records + 1
+            if time.monotonic() >= ends_at:
+                break
+        _await_end(admin, self._where, Hole(hole.first, reached))
+        return reached
+
+
+def _end_within(admin: Admin, where: TopicPartition, hole: Hole) -> int:
+    end = admin.log_ends([where]).of(where)
+    if not hole.first <= end <= hole.stop:
+        raise EndMoved(f"its log ends at offset {end}, and offsets {hole.first} to {hole.stop - 1} were to be filled")
+    return end
+
+
+def _await_end(admin: Admin, where: TopicPartition, hole: Hole) -> None:
+    """The coordinator answers before it has written the marker."""
+    ends_at, pause = time.monotonic() + _SECONDS_MAX, _PAUSE_SECONDS
+    while (end := _end_within(admin, where, hole)) < hole.stop:
+        if not waits_within(admin.connection, pause, ends_at):
+            raise ClusterError(f"{where}: the log ends at offset {end}, and does not come to {hole.stop}.")
+        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+
+class _Transactions:
+    """Aborted transactions of one transactional id over one partition, one after the other."""
+
+    def __init__(
+        self, clients: FillerClients, transactional_id: str, where: TopicPartition, identity: ProducerIdentity
+    ) -> None:
+        self._clients = clients
+        self._id = transactional_id
+        self._where = where
+        self._identity = identity
+        self._sequence = 0
+        self._link: Link | None = None
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def abort_one(self, records: int) -> None:
+        self._ask(AddPartitions(self._id, self._identity, (self._where,)))
+        if records:
+            batch = _stamped(encode_empty(records, _now_ms()), self._identity, self._sequence, is_transactional=True)
+            appender = self._clients.appender
+            appender.append_batch(self._where, batch, time.monotonic() + _SECONDS_MAX, self._id)
+            self._sequence = (self._sequence + records) % SEQUENCES
+        self._ask(EndTransaction(self._id, self._identity, second_protocol=False, commits=False))
+
+    def _ask(self, question: AddPartitions | EndTransaction) -> None:
+        """Asks until the coordinator has done it. Raises ClusterUnreachable when the answer is lost: it may have."""
+        ends_at, pause = time.monotonic() + _SECONDS_MAX, _PAUSE_SECONDS
+        while (code := self._ask_once(question)) != NO_ERROR:
+            if code not in _PASSING or not waits_within(self._clients.admin().connection, pause, ends_at):
+                raise refusal(code, self._clients.settings.alias, f"filling offsets of {self._where}")
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+    def _ask_once(self, question: AddPartitions | EndTransaction) -> int:
+        try:
+            if self._link is None or time.monotonic() >= self._link.reauthenticate_at:
+                self.close()
+                self._link = find(self._clients.settings, self._id)
+            answer = question.decode(self._link, self._link.exchange(question.encode(self._link)))
+        except OSError as broken:
+            self.close()
+            raise ClusterUnreachable(f"The coordinator of {self._id} broke off the connection: {broken}") from broken
+        code = next(iter(answer.refused.values()), answer.error)
+        if code in COORDINATOR_MOVED:
+            self.close()
+        return code
+
+
+def fill_start(cluster: Cluster, producer_id: int, where: TopicPartition, hole: Hole, seconds_max: float) -> int:
+    """Appends empty records from the log's end `hole.first` on, for so long at most; returns the log's end then.
+
+    Sequence numbers equal offsets, so that a log has none but these records where the last one of the producer stands
+    right before its end. Raises ClusterError, EndMoved where a batch came to stand elsewhere.
+    """
+    ends_at, largest, at = time.monotonic() + seconds_max, RECORDS_MAX, hole.first
+    with closing(Appender(client_settings(cluster, "fillers"))) as appender:
+        while at < hole.stop:
+            records = next(plan_batches(Hole(at, hole.stop), largest))
+            batch = _stamped(encode_empty(records, _now_ms()), ProducerIdentity(producer_id, 0), at % SEQUENCES)
+            try:
+                found = appender.append_batch(where, batch, time.monotonic() + _SECONDS_MAX)
+            except RequestRefused as refused:
+                if refused.code != _MESSAGE_TOO_LARGE or largest <= 1:
+                    raise
+                largest //= 2
+                continue
+            if found != at:
+                raise EndMoved(f"empty records for offset {at} came to stand at offset {found}")
+            at += records
+            if time.monotonic() >= ends_at:
+                break
+    return at
+
+
+def _stamped(
+    batch: bytearray, identity: ProducerIdentity, sequence: int, *, is_transactional: bool = False
+) -> bytearray:
+    stamp(memoryview(batch), 0, parse_header(batch, 0), *identity, sequence, is_transactional)
+    return batch
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,32 @@
+"""Judges where the target's log has put the batches of a flow that keeps offsets: at their own offsets, or their
+partition is held. Called by `pipeline.produce.produce_task`."""
+
+from sparkmirror.kafka.errors import NO_ERROR
+from sparkmirror.kafka.wire.data_requests import ProducedPartition
+from sparkmirror.pipeline.produce.aligned_gate import REBUILD
+from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
+from sparkmirror.pipeline.produce.answers import DUPLICATE_SEQUENCE
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Hold
+from sparkmirror.pipeline.produce.queued_records import Batch
+
+
+class AlignedAnswers(AnswerTaker):
+    """A batch that stands elsewhere is never acknowledged: no position lies beyond it, so that the next planner finds
+    it in the log (`planning.offset_starts`)."""
+
+    def take(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
+        """Raises FencedError and SparkMirrorError where the task cannot go on."""
+        if not buffer.is_ledger and produced.error == DUPLICATE_SEQUENCE:
+            self._guarantee.sequence_lost(buffer, "the log has these records, and does not say where")
+        elif not buffer.is_ledger and produced.error == NO_ERROR and produced.base_offset != _due(batch):
+            buffer.refuse(batch, in_doubt=False)
+            what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
+            why = "somebody else has written there, or the log was cut"
+            self._effects.append(Hold(buffer, f"{what}: {why}; {REBUILD}"))
+        else:
+            super().take(buffer, batch, produced, now)
+
+
+def _due(batch: Batch) -> int:
+    return batch.spans[0].first_offset

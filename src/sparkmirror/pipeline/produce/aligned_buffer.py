@@ -1,0 +1,113 @@
+"""A partition buffer whose records get the offsets on the target that they have on the source.
+
+Its sequence numbers continue those that the log has of the flow's producer, by any process: a log takes the batch that
+continues it, and refuses any other (`pipeline.produce.aligned_offsets`). So each batch has consecutive offsets and
+begins where the one before ended; offsets without a record are a hole, which is filled before the next batch goes out.
+The position never goes beyond the target's log. Made by `pipeline.produce.aligned_gate`.
+"""
+
+from typing import Final
+
+from sparkmirror.batch.header import parse_header
+from sparkmirror.control.assignment import Append
+from sparkmirror.errors import ProtocolError
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
+from sparkmirror.policy.fillers import Hole
+
+_YOUNG_MS: Final = 6 * 3_600_000
+"""A log forgets a producer by the time of its last record, a day later by default (`producer.id.expiration.ms`), and
+then takes any sequence number: of older records one batch at a time is under way."""
+
+
+class AlignedBuffer(PartitionBuffer):
+    """`hole` is what `next_batch` met, and is to be filled before it gives a batch again."""
+
+    __slots__ = ("hole",)
+
+    hole: Hole | None
+
+    def append_from(self, append: Append) -> None:
+        """Go on as the flow's producer. Only while idle."""
+        self.hole = None
+        self._in_flight.identify(append.producer_id, 0, append.sequence)
+
+    def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:  # noqa: ARG002
+        """As `PartitionBuffer.next_batch`, with the flow's producer instead of the task's. None also before a hole."""
+        if self.is_resending:
+            return super().next_batch(*self._in_flight.identity)
+        self.hole = None
+        while self._waiting.runs and self._in_flight.has_room:
+            queued = self._packing.prepare(self._waiting.runs, self.limits, self._traffic(), self.unpacking)
+            if self._must_wait(queued):
+                return None
+            batch = self._cut_off(queued, transactional=False)
+            if batch is not None:
+                self._settle_end(batch)
+            self._pass_finished()
+            if batch is not None:
+                return batch
+        return None
+
+    def _must_wait(self, queued: QueuedRecords) -> bool:
+        """Whether no batch may go out now: a hole comes first, or old records are under way. Raises ProtocolError."""
+        reached = self.reach.offset
+        if queued.rewriting is None and queued.header is None:
+            self.hole = Hole(reached, queued.next_offset)
+            return True
+        begins, latest_ms = _ahead(queued, reached)
+        if begins < reached:
+            raise ProtocolError(f"records from offset {begins} on were to go where the log has reached {reached}")
+        if begins > reached:
+            self.hole = Hole(reached, begins)
+            return True
+        is_old = latest_ms < self._clock.time_ns() // 1_000_000 - _YOUNG_MS
+        return is_old and bool(self._in_flight.batches)
+
+    def _settle_end(self, batch: Batch) -> None:
+        """What follows its last record may be a hole."""
+        (span,) = batch.spans
+        batch.next_offset = span.first_offset + span.records
+
+    def _pass_finished(self) -> None:
+        """A run is finished when the log has taken, or is sent, all of its offsets."""
+        runs = self._waiting.runs
+        while runs and self.reach.offset >= runs[0].next_offset:
+            queued = self._waiting.take_finished()
+            if queued is None:
+                return
+            self._handed_on = queued.turned or self._handed_on.read(queued.leader_epoch, queued.first_offset)
+            if sent := self._in_flight.batches:
+                sent[-1].lineage = self._handed_on
+            else:
+                self.move_to(queued.next_offset, self._handed_on)
+
+    def take_filled(self, hole: Hole, end: int) -> None:
+        """The log ends at `end` now, in the hole or at its end."""
+        if not self.settled or self.acknowledged != hole.first:
+            return
+        self.hole = None
+        self.move_to(end, self._handed_on)
+        self.progressed_at = self._clock.monotonic()
+        self.failures = 0
+        self._pass_finished()
+
+    def evict(self) -> None:
+        """A run that is a hole alone is read again: it takes no memory, and what turned the log is not kept."""
+        super().evict()
+        runs = self._waiting.runs
+        if runs and not len(runs[0].data):
+            self._waiting.drop()
+            self.fall_back()
+
+
+def _ahead(queued: QueuedRecords, reached: int) -> tuple[int, int]:
+    """The offset at which the next batch begins, and its latest time in ms; `reached` where it has none, or cannot be
+    made, which `_cut_off` finds again. Raises UnpackingBusy."""
+    if queued.rewriting is None:
+        assert queued.header is not None, "a run without a batch is a hole"
+        return queued.header.base_offset, queued.header.max_timestamp
+    piece = queued.rewriting.peek()
+    if piece is None:
+        return reached, 0
+    return piece.spans[0].first_offset, parse_header(piece.data, 0).max_timestamp

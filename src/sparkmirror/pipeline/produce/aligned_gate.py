@@ -1,0 +1,38 @@
+"""The gate of a flow that keeps offsets: a source's log that goes back holds its partition, since the target's log
+cannot. Owned by `pipeline.produce.produce_task`."""
+
+from sparkmirror.batch.unpacking import Unpacking
+from sparkmirror.control.assignment import Assigned
+from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.model import TopicPartition, is_another_topic
+from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.effects import Hold
+from sparkmirror.pipeline.produce.gate import SequenceGate
+
+REBUILD = "delete the topic there, and the mirror makes it again from the beginning"
+
+
+class AlignedGate(SequenceGate):
+    """Its buffers are `AlignedBuffer`s."""
+
+    def _make_buffer(self, where: TopicPartition, offset: int, slot: int) -> PartitionBuffer:
+        own, moved = Unpacking(self._budget), self._progress.moved
+        return AlignedBuffer(
+            where, None, offset, slot, packing=self._packing, moved=moved, unpacking=own, clock=self._clock
+        )  # fmt: skip
+
+    def _restart(self, buffer: PartitionBuffer, assigned: Assigned) -> None:
+        super()._restart(buffer, assigned)
+        assert isinstance(buffer, AlignedBuffer) and assigned.append is not None, "the planner has found the log's end"
+        buffer.append_from(assigned.append)
+
+    def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:
+        is_another = is_another_topic(buffer.lineage.topic_id, turned.topic_id)
+        if delivery.next_offset >= buffer.position and not is_another:
+            super()._turn(buffer, delivery, turned)
+            return
+        what = "is another one now" if is_another else f"goes on at offset {delivery.next_offset}"
+        reason = f"the source's log {what}, and the target has up to offset {buffer.position}: offsets cannot be kept"
+        self._effects.append(Hold(buffer, f"{reason}; {REBUILD}"))

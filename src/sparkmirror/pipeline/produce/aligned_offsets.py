@@ -1,0 +1,121 @@
+"""The delivery guarantee of a flow that keeps offsets: each record once, at its own offset, without transactions.
+
+The idempotent producer's check makes Produce a compare-and-append: all tasks and processes of the flow write with one
+producer id and epoch, and a log takes a batch only if its sequence number continues the last one (KIP-98). So what the
+target has need not be stored, and of several writers one at most succeeds. Positions are stored as at least once, for
+what reads them.
+
+Transaction markers fill the holes; a hole is filled when all before it is acknowledged, in the background. Owned by
+`pipeline.produce.produce_task`.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.kafka.background import Background, Outcome
+from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
+from sparkmirror.pipeline.produce.aligned_gate import REBUILD
+from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.effects import Advance, Effects, Fail, Hold, Offer
+from sparkmirror.pipeline.produce.guarantee import AtLeastOnce
+from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
+from sparkmirror.pipeline.produce.next_batch import NextBatches
+from sparkmirror.pipeline.produce.progress import Progress
+from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.policy.fillers import Hole
+
+_FILL: Final = "fill"
+_FILL_SECONDS: Final = 1.0
+"""How long one piece of background work fills: so long may the end of a task wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentOptions:
+    """The target, the `policy.fillers` that fill holes, and how transactional ids for them begin."""
+
+    target: Cluster
+    filler: str
+    id_prefix: str
+
+
+class AlignedOffsets(AtLeastOnce):
+    """Fills the holes that `AlignedBuffer`s meet."""
+
+    def __init__(
+        self,
+        plan: PlanRow,
+        progress: Progress,
+        ledger_flush: LedgerFlush,
+        options: AlignmentOptions,
+        background: Background,
+        effects: Effects,
+    ) -> None:
+        super().__init__(plan, progress, ledger_flush)
+        self._options = options
+        self._background = background
+        self._effects = effects
+        self._clients = FillerClients(options.target)
+        self._fillers: dict[TopicPartition, HoleFiller] = {}
+        self._filling: dict[TopicPartition, tuple[AlignedBuffer, Hole]] = {}
+
+    def fill(self, buffer: AlignedBuffer, hole: Hole) -> None:
+        """Begin to fill the hole, once all before it is acknowledged: an answer offers the buffer again."""
+        if not buffer.settled:
+            return
+        buffer.rest()
+        if buffer.source in self._filling:
+            return
+        self._filling[buffer.source] = (buffer, hole)
+        filler = self._fillers.get(buffer.source)
+        if filler is None:
+            name = f"{self._options.id_prefix}{buffer.target}"
+            filler = self._fillers[buffer.source] = HoleFiller(self._clients, name, buffer.target)
+        work = partial(filler.fill, hole, self._options.filler, _FILL_SECONDS)
+        self._background.submit((_FILL, buffer.source), work)
+
+    def take(self, outcome: Outcome) -> None:
+        match outcome.key:
+            case (str(kind), TopicPartition() as source) if kind == _FILL:
+                self._take_filled(source, outcome)
+
+    def _take_filled(self, source: TopicPartition, outcome: Outcome) -> None:
+        buffer, hole = self._filling.pop(source)
+        buffer.wake()
+        if outcome.error is None:
+            buffer.take_filled(hole, outcome.result)
+            self._effects.extend((Advance(buffer, []), Offer(buffer)))
+            return
+        self._fillers.pop(source).close()
+        if isinstance(outcome.error, EndMoved):
+            self._effects.append(Hold(buffer, f"{buffer.target}: {outcome.error}: {_WHY}; {REBUILD}"))
+        elif isinstance(outcome.error, FencedError):
+            self.sequence_lost(buffer, "another process fills the holes of its offsets")
+        elif isinstance(outcome.error, SparkMirrorError):
+            self._effects.append(Fail(buffer, f"offsets {hole.first} to {hole.stop - 1}: {outcome.error}"))
+        else:
+            raise outcome.error
+
+    def close(self) -> None:
+        self._clients.close()
+        for filler in self._fillers.values():
+            filler.close()
+
+
+_WHY: Final = "somebody else has written to the topic, or its log was cut"
+
+
+class AlignedBatches(NextBatches):
+    """The next batches of a flow that keeps offsets."""
+
+    def take(self, buffer: PartitionBuffer) -> Batch | None:
+        """As `NextBatches.take`; where a hole is in the way it is filled."""
+        batch = super().take(buffer)
+        if batch is None and isinstance(buffer, AlignedBuffer) and buffer.hole is not None and not buffer.is_failed:
+            assert isinstance(self._guarantee, AlignedOffsets), "`pipeline.produce.assembly` puts them together"
+            self._guarantee.fill(buffer, buffer.hole)
+        return batch

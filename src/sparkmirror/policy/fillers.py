@@ -1,0 +1,42 @@
+"""What takes up offsets of the target at which the source has no record; pure.
+
+Called by `kafka.offset_fillers`. Nothing but transaction markers is invisible to every consumer, and each takes one
+offset and some milliseconds. An aborted transaction takes many offsets at once, but a read_uncommitted consumer sees
+its empty records.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+MARKERS: Final = "markers"
+ABORTED: Final = "aborted"
+FILLERS: Final = (MARKERS, ABORTED)
+
+RECORDS_MAX: Final = 500_000
+"""Empty records of one batch: 0.4 MB with zstd, below the 1 MB that topics take by default."""
+
+
+class Hole(NamedTuple):
+    """Offsets from `first` up to `stop` at which the source has no record."""
+
+    first: int
+    stop: int
+
+
+def plan_transactions(hole: Hole, filler: str) -> Iterator[int]:
+    """How many empty records each aborted transaction has that fills a part of the hole; its marker takes one offset
+    more."""
+    left = hole.stop - hole.first
+    while left > 0:
+        records = min(left - 1, RECORDS_MAX) if filler == ABORTED else 0
+        yield records
+        left -= records + 1
+
+
+def plan_batches(hole: Hole, records_max: int = RECORDS_MAX) -> Iterator[int]:
+    """How many empty records each batch has, where batches alone fill the hole."""
+    left = hole.stop - hole.first
+    while left > 0:
+        records = min(left, records_max)
+        yield records
+        left -= records

@@ -1,0 +1,172 @@
+"""Offsets of a real log that are taken up without records of the source, and what consumers see of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
+from kafka.protocol.producer import AddPartitionsToTxnRequest
+
+from sparkmirror.errors import FencedError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.coordinators import TRANSACTION, find_coordinators
+from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
+from sparkmirror.kafka.log_edges import delete_before, last_sequences
+from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, fill_start
+from sparkmirror.kafka.publish import publish
+from sparkmirror.kafka.wire.batch_owners import read_owners
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.policy.fillers import ABORTED, FILLERS, MARKERS, Hole
+
+
+@pytest.fixture
+def cluster(target: Admin) -> Cluster:
+    return Cluster("B", {"bootstrap.servers": ",".join(target.connection.settings.bootstrap_servers)})
+
+
+@pytest.fixture
+def where(target: Admin, unique: Callable[[str], str]) -> TopicPartition:
+    topic = unique("filled")
+    assert target.create_topics([NewTopic(topic, 1, 1)]) == {topic: None}
+    return TopicPartition(topic, 0)
+
+
+@pytest.fixture
+def clients(cluster: Cluster) -> Iterator[FillerClients]:
+    with closing(FillerClients(cluster)) as opened:
+        yield opened
+
+
+def end_of(target: Admin, where: TopicPartition) -> int:
+    return target.log_ends([where]).of(where)
+
+
+def add_to_transaction(target: Admin, name: str, identity: ProducerIdentity, where: TopicPartition) -> None:
+    """Opens a transaction over the partition, as a process that dies then."""
+    topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    topics = [topic_class(name=where.topic, partitions=[where.partition])]
+    (coordinator,) = find_coordinators(target, TRANSACTION, [name], "opening a transaction")
+    answer = target.connection.ask(
+        lambda: AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=topics,
+            max_version=3,
+        ),
+        "opening a transaction",
+        coordinator.node_id,
+    )
+    assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+
+
+def read_all(cluster: Cluster, where: TopicPartition, isolation_level: str) -> list[tuple[int, bytes | None]]:
+    consumer = Consumer(
+        {**cluster.client, "group.id": "reads", "isolation.level": isolation_level, "enable.partition.eof": True}
+    )
+    consumer.assign([Place(where.topic, where.partition, 0)])
+    found: list[tuple[int, bytes | None]] = []
+    try:
+        while True:
+            message = consumer.poll(30.0)
+            assert message is not None, "the log's end was not reached"
+            if message.error():
+                return found
+            found.append((message.offset(), message.value()))
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("filler", FILLERS)
+def test_a_hole_between_two_records_is_filled_exactly(
+    target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition, filler: str
+) -> None:
+    publish(cluster, where.topic, [(b"k", b"before")])
+    hole = Hole(1, 21)
+    hole_filler = HoleFiller(clients, f"{where.topic}-fillers", where)
+
+    reached = hole_filler.fill(hole, filler, seconds_max=0.0)
+    assert reached == (2 if filler == MARKERS else 21)
+    assert end_of(target, where) == reached
+    assert hole_filler.fill(hole, filler, seconds_max=60.0) == 21
+    assert HoleFiller(clients, f"{where.topic}-fillers", where).fill(hole, filler, seconds_max=60.0) == 21
+
+    assert end_of(target, where) == 21
+    publish(cluster, where.topic, [(b"k", b"after")])
+    records = [(0, b"before"), (21, b"after")]
+    assert read_all(cluster, where, "read_committed") == records
+    seen = [] if filler == MARKERS else [(at, b"") for at in range(1, 20)]
+    assert read_all(cluster, where, "read_uncommitted") == [records[0], *seen, records[1]]
+
+
+def test_a_transaction_that_a_dead_process_left_open_takes_an_offset_of_the_hole(
+    target: Admin, clients: FillerClients, where: TopicPartition
+) -> None:
+    name = f"{where.topic}-fillers"
+    first = f"{name}-0"
+    identity = init_producer_ids(target, [first])[first]
+    add_to_transaction(target, first, identity, where)
+    older, hole = HoleFiller(clients, name, where), Hole(0, 3)
+    assert older.fill(hole, MARKERS, seconds_max=0.0) == 2  # the open one's marker, and one of its own
+
+    assert HoleFiller(clients, name, where).fill(hole, MARKERS, seconds_max=60.0) == 3
+
+    with pytest.raises(FencedError):
+        older.fill(Hole(3, 4), MARKERS, seconds_max=60.0)
+    assert end_of(target, where) == 3
+
+
+def test_a_log_that_ends_elsewhere_is_not_filled(
+    target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition
+) -> None:
+    publish(cluster, where.topic, [(b"k", b"one"), (b"k", b"two")])
+
+    for hole in (Hole(0, 1), Hole(5, 9)):
+        with pytest.raises(EndMoved, match="its log ends at offset 2"):
+            HoleFiller(clients, f"{where.topic}-fillers", where).fill(hole, ABORTED, seconds_max=60.0)
+
+    assert end_of(target, where) == 2
+
+
+def test_a_start_is_filled_and_hidden_and_its_sequence_numbers_are_its_offsets(
+    target: Admin, cluster: Cluster, where: TopicPartition
+) -> None:
+    producer_id = init_producer_ids(target, [None])[None].producer_id
+    start = 1_200_345
+
+    first = fill_start(cluster, producer_id, where, Hole(0, start), seconds_max=0.0)
+    assert 0 < first < start
+    assert last_sequences(target, [where], producer_id) == {where: first - 1}
+    assert fill_start(cluster, producer_id, where, Hole(first, start), seconds_max=60.0) == start
+    delete_before(target, {where: start})
+
+    assert end_of(target, where) == start
+    assert target.earliest_offsets([where]).of(where) == start
+    assert last_sequences(target, [where], producer_id) == {where: start - 1}
+    assert last_sequences(target, [where], producer_id + 1000) == {where: None}
+
+
+def test_a_batch_of_somebody_else_is_recognised(
+    target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition
+) -> None:
+    producer_id = init_producer_ids(target, [None])[None].producer_id
+    assert fill_start(cluster, producer_id, where, Hole(0, 5), seconds_max=10.0) == 5
+    publish(cluster, where.topic, [(b"foreign", b"record")])
+    HoleFiller(clients, f"{where.topic}-fillers", where).fill(Hole(6, 7), MARKERS, seconds_max=60.0)
+
+    owners = list(read_owners(target.connection.settings, where, 2, 7))
+
+    assert [(one.first, one.stop, one.is_filler) for one in owners] == [(0, 5, False), (5, 6, False), (6, 7, True)]
+    assert [one.producer_id for one in owners][:2] == [producer_id, -1]
+
+
+def test_empty_records_fit_any_topic(target: Admin, cluster: Cluster, unique: Callable[[str], str]) -> None:
+    settings: Mapping[str, str] = {"max.message.bytes": "60000", "cleanup.policy": "compact"}
+    topic = unique("small")
+    assert target.create_topics([NewTopic(topic, 1, 1, settings)]) == {topic: None}
+    where = TopicPartition(topic, 0)
+    producer_id = init_producer_ids(target, [None])[None].producer_id
+
+    assert fill_start(cluster, producer_id, where, Hole(0, 300_000), seconds_max=60.0) == 300_000

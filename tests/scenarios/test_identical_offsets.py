@@ -1,0 +1,98 @@
+"""A flow that keeps offsets: each record is found on the target where it is on the source."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import Consumer, Message
+from confluent_kafka import TopicPartition as Place
+from tests.oracle import Client, read_messages
+from tests.scenarios.data import Note, make_topics, write
+from tests.scenarios.mirror import MirrorOnce, flow_file
+from tests.scenarios.test_transactions import write_transactions
+
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.fencing import init_producer_ids
+from sparkmirror.kafka.log_edges import delete_before
+from sparkmirror.kafka.offset_fillers import fill_start
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.policy.fillers import Hole
+
+START = 1_200_345
+KEEPS = "preserve.offsets.enabled = true"
+SeenAt = tuple[int, bytes | None, bytes | None, tuple[int, int], tuple[tuple[str, bytes | None], ...]]
+
+
+def begin_at(client: Client, topic: str, offset: int) -> None:
+    """The log's first offset is this one, as after years of retention."""
+    where, cluster = TopicPartition(topic, 0), Cluster("years", client)
+    with open_admin(cluster, "test") as admin:
+        producer_id = init_producer_ids(admin, [None])[None].producer_id
+        assert fill_start(cluster, producer_id, where, Hole(0, offset), 60.0) == offset
+        delete_before(admin, {where: offset})
+
+
+def places(client: Client, topic: str) -> dict[int, list[SeenAt]]:
+    """All that a consumer sees of each record, its offset with it."""
+    return {number: [_place(one) for one in log] for number, log in read_messages(client, topic)}
+
+
+def _place(message: Message) -> SeenAt:
+    headers = tuple(message.headers() or ())
+    return message.offset(), message.key(), message.value(), message.timestamp(), headers
+
+
+def spans(client: Client, topic: str, partitions: int) -> Mapping[int, tuple[int, int]]:
+    """Where each partition's log begins and ends; a marker at its end counts."""
+    logs = [TopicPartition(topic, number) for number in range(partitions)]
+    with open_admin(Cluster("any", client), "test") as admin:
+        begins, ends = admin.earliest_offsets(logs), admin.log_ends(logs)
+    return {where.partition: (begins.of(where), ends.of(where)) for where in logs}
+
+
+def file_of(source: Client, target: Client, alias: str, topics: str, lines: Sequence[str] = ()) -> str:
+    committed = f"{alias}.consumer.isolation.level = read_committed"
+    return flow_file(source, target, alias=alias, topics=topics, lines=[KEEPS, committed, *lines])
+
+
+def commit(client: Client, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    consumer = Consumer({**client, "group.id": group})
+    places = [Place(topic, number, offset) for number, offset in offsets.items()]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def committed(client: Client, group: str, topic: str, partitions: int) -> dict[int, tuple[int, int | None]]:
+    """Each partition's committed offset and its leader epoch."""
+    consumer = Consumer({**client, "group.id": group})
+    found = consumer.committed([Place(topic, number) for number in range(partitions)], timeout=60)
+    consumer.close()
+    return {one.partition: (one.offset, one.leader_epoch) for one in found}
+
+
+def assert_identical(source: Client, target: Client, topic: str, remote: str, partitions: int) -> None:
+    committed = {"isolation.level": "read_committed"}
+    wanted = places({**source, **committed}, topic)
+    assert places(target, remote) == wanted
+    assert places({**target, **committed}, remote) == wanted
+    assert spans(target, remote, partitions) == spans(source, topic, partitions)
+
+
+def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offsets_from_run_to_run(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+) -> None:
+    topic, alias, group = unique("ledger"), unique("same"), unique("readers")
+    remote = f"{alias}.{topic}"
+    make_topics(source, {topic: 2})
+    begin_at(source, topic, START)
+    write_transactions(source, topic, unique("writer"))
+    groups = ["sync.group.offsets.enabled = true", f"groups = {group}"]
+    text = file_of(source, target, alias, topic, groups)
+
+    mirror_once(text)
+    assert_identical(source, target, topic, remote, 2)
+
+    notes = [Note(b"v%d" % at, b"k", at % 2, headers=(("h", b"%d" % at), ("none", None))) for at in range(5000)]
+    write(source, topic, notes)
+    commit(source, group, topic, {0: START + 77, 1: 60})
+    mirror_once(text)
+    assert_identical(source, target, topic, remote, 2)
+    assert committed(target, group, remote, 2) == {0: (START + 77, None), 1: (60, None)}

@@ -1,0 +1,177 @@
+"""A buffer that keeps offsets, against a log that takes what continues it: any runs, holes and failures."""
+
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.scenarios.odd_logs import emptied, sealed
+
+from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
+from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.control.assignment import Append
+from sparkmirror.errors import ProtocolError
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.acked_position import Place
+from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
+from sparkmirror.pipeline.produce.packing import Packing
+from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
+from sparkmirror.policy.fillers import Hole
+
+WHERE = TopicPartition("orders", 0)
+PRODUCER, SHIFT = 4711, 100
+"""Sequence numbers lag behind offsets by the markers that fill holes."""
+NOW_MS = time.time_ns() // 1_000_000
+DAY_MS = 24 * 3_600_000
+
+
+def new_buffer(position: int = 0, *, merging: bool = True) -> AlignedBuffer:
+    packing = Packing(merging=merging, keeps_offsets=True)
+    buffer = AlignedBuffer(WHERE, TopicPartition("A.orders", 0), position, 5, packing=packing)
+    buffer.restart_at(Place(position))
+    buffer.append_from(Append(PRODUCER, position + SHIFT))
+    return buffer
+
+
+def batch(first: int, records: int, hole: int = 0, *, control: bool = False, at_ms: int = NOW_MS) -> bytes:
+    """Records whose values are their offsets; the batch goes `hole` offsets beyond them."""
+    whole = [Record(0, at_ms, b"k", b"%d" % at) for at in range(first, first + records)]
+    data = bytearray(encode_batch(whole, base_offset=first))
+    data[12:16] = (3).to_bytes(4, "big")
+    data[ATTRIBUTES_AT + 1] |= 0x20 * control
+    return sealed(bytes(data), records + hole - 1) if hole else bytes(data)
+
+
+def accept(buffer: AlignedBuffer, following: int, *batches: bytes) -> None:
+    run = QueuedRecords(memoryview(bytearray(b"".join(batches))), buffer.position, following, free_nothing)
+    run.leader_epoch = 3
+    buffer.accept(run)
+
+
+@dataclass
+class TargetLog:
+    """A leader that takes what continues its last sequence, and says where it stands."""
+
+    end: int = 0
+    sequence: int = SHIFT
+    records: dict[int, bytes | None] = field(default_factory=dict)
+
+    def append(self, sent: Batch) -> int:
+        header = parse_header(sent.data, 0)
+        assert (header.producer_id, header.producer_epoch) == (PRODUCER, 0)
+        assert header.base_sequence == self.sequence, "the log refuses another one"
+        base = self.end
+        for at, record in enumerate(decode_records(bytes(sent.data))):
+            self.records[base + at] = record.value
+        self.end, self.sequence = base + header.records_count, self.sequence + header.records_count
+        return base
+
+
+def step(buffer: AlignedBuffer, log: TargetLog, fills: int) -> bool:
+    """One batch, or `fills` offsets of the hole in its way; whether there was either."""
+    sent = buffer.next_batch(1, 1)
+    if sent is not None:
+        buffer.succeed(sent, log.append(sent))
+        return True
+    if buffer.hole is None:
+        return False
+    assert buffer.hole.first == log.end == buffer.acknowledged
+    hole = buffer.hole
+    log.end = min(log.end + fills, hole.stop)
+    buffer.take_filled(hole, log.end)
+    return True
+
+
+pieces = st.tuples(st.sampled_from(["records", "tail", "marker", "emptied", "nothing"]), st.integers(1, 6))
+
+
+@given(st.lists(st.lists(pieces, min_size=1, max_size=5), max_size=6), st.integers(1, 7), st.data())
+def test_every_record_lands_at_its_own_offset_behind_any_holes(
+    runs: list[list[tuple[str, int]]], fills: int, data: st.DataObject
+) -> None:
+    buffer, log, at = new_buffer(), TargetLog(), 0
+    wanted: dict[int, bytes | None] = {}
+    for run in runs:
+        batches = []
+        for kind, size in run:
+            if kind in ("records", "tail"):
+                hole = size if kind == "tail" else 0
+                batches.append(batch(at, size, hole))
+                wanted |= {offset: b"%d" % offset for offset in range(at, at + size)}
+                at += size + hole
+            elif kind == "marker":
+                batches.append(batch(at, 1, control=True))
+                at += 1
+            elif kind == "emptied":
+                batches.append(emptied(at, at + size))
+                at += size + 1
+            else:
+                at += size
+        accept(buffer, at, *batches)
+        for _ in range(data.draw(st.integers(0, 3))):
+            step(buffer, log, fills)
+        assert buffer.acknowledged == log.end
+    while step(buffer, log, fills):
+        assert buffer.acknowledged == log.end, "the position is the log's end"
+    assert (log.end, buffer.idle) == (at, True)
+    assert log.records == wanted
+
+
+def test_a_hole_waits_for_the_records_before_it_and_stops_those_behind() -> None:
+    buffer = new_buffer(10)
+    accept(buffer, 20, batch(10, 2), batch(15, 5))
+    sent = buffer.next_batch(1, 1)
+    assert sent is not None
+    assert buffer.next_batch(1, 1) is None
+    buffer.succeed(sent, 10)
+    assert (buffer.next_batch(1, 1), buffer.hole, buffer.sendable) == (None, Hole(12, 15), True)
+    buffer.take_filled(Hole(12, 15), 14)
+    assert (buffer.next_batch(1, 1), buffer.hole, buffer.acknowledged) == (None, Hole(14, 15), 14)
+    buffer.take_filled(Hole(14, 15), 15)
+    behind = buffer.next_batch(1, 1)
+    assert behind is not None
+    assert behind.sequence == 12 + SHIFT
+    buffer.succeed(behind, 15)
+    assert (buffer.acknowledged, buffer.idle) == (20, True)
+
+
+def test_a_hole_that_was_filled_while_the_partition_went_back_is_met_filled() -> None:
+    buffer = new_buffer(10)
+    accept(buffer, 20, batch(15, 5))
+    assert (buffer.next_batch(1, 1), buffer.hole) == (None, Hole(10, 15))
+    buffer.fail("the target refuses")
+    buffer.rewind()
+    buffer.take_filled(Hole(10, 15), 15)
+    assert (buffer.position, buffer.acknowledged) == (10, 15)
+
+
+def test_of_records_whose_producer_a_log_may_forget_one_batch_is_under_way() -> None:
+    for age_ms, under_way in ((0, 3), (3 * DAY_MS, 1)):
+        buffer = new_buffer(merging=False)
+        accept(buffer, 8, *(batch(at, 2, at_ms=NOW_MS - age_ms) for at in (0, 2, 4, 6)))
+        first = buffer.next_batch(1, 1)
+        assert first is not None
+        buffer.succeed(first, 0)
+        sent = [one for _ in range(4) if (one := buffer.next_batch(1, 1)) is not None]
+        assert len(sent) == under_way
+
+
+def test_records_below_what_the_log_has_are_never_sent() -> None:
+    buffer = new_buffer(10)
+    accept(buffer, 20, batch(15, 5))
+    assert buffer.next_batch(1, 1) is None
+    buffer.take_filled(Hole(10, 15), 15)
+    buffer.rewind()
+    accept(buffer, 20, batch(15, 5))
+    buffer.move_to(17, buffer.lineage)
+    with pytest.raises(ProtocolError, match="from offset 15 on were to go where the log has reached 17"):
+        buffer.next_batch(1, 1)
+
+
+def test_a_run_that_is_a_hole_alone_is_read_again_after_an_eviction() -> None:
+    buffer = new_buffer(10)
+    accept(buffer, 20)
+    assert (buffer.next_batch(1, 1), buffer.hole) == (None, Hole(10, 20))
+    buffer.evict()
+    assert (buffer.position, buffer.idle) == (10, True)
