@@ -733,3 +733,50 @@ def _desk_of_the_first_protocol() -> Desk:
 def _added(desk: Desk) -> tuple[TopicPartition, ...]:
     assert isinstance(desk.broker.question, AddPartitions)
     return desk.broker.question.partitions
+
+
+class RoutedRange:
+    """A range of ORDERS whose records go elsewhere: its lane has them, and nothing is sent."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.source = desk.buffers[ORDERS]
+        self.entry = self.source.expect(QueuedRecords(memoryview(b""), 0, 3, lambda: None), 3)
+        elsewhere = TopicPartition("elsewhere", 0)
+        self.lane = PartitionBuffer(TopicPartition("to elsewhere", 0), elsewhere, 0, -1, is_lane=True)
+        assert desk.transaction.takes_in([self.lane])
+        self.entry.let_go()
+        desk.transaction.took_in(self.source, [self.lane], 10)
+        data = bytearray(encode_batch([(None, b"v")] * 3))
+        self.lane.accept(QueuedRecords(memoryview(data), 0, 3, lambda: None))
+
+    def arrive(self, desk: Desk) -> None:
+        batch = desk.send(self.lane)
+        assert batch is not None
+        self.lane.succeed(batch)
+        self.source.succeed(self.entry)
+
+
+def test_a_range_that_has_entered_its_lanes_is_waited_for_and_sent_also_while_the_transaction_closes(
+    desk: Desk,
+) -> None:
+    routed = RoutedRange(desk)
+    assert desk.phase is Phase.OPEN
+    desk.poll(INTERVAL)
+    assert desk.phase is Phase.CLOSING and not desk.transaction.takes_in([routed.lane])
+    desk.send_ledger()
+    desk.poll()
+    assert desk.broker.question is None, "nothing of the range has gone out yet"
+    routed.arrive(desk)
+    desk.settle()
+    assert routed.source.committed.offset == 3
+
+
+def test_a_range_whose_position_cannot_be_stored_is_not_committed(desk: Desk) -> None:
+    routed = RoutedRange(desk)
+    desk.progress.buffers[TopicPartition(TOPICS.positions, 0)].fail("too large")
+    routed.arrive(desk)
+    desk.poll(INTERVAL)
+    desk.poll()
+    desk.poll()
+    assert not isinstance(desk.broker.question, EndTransaction)
+    assert desk.rolled_back == 1
