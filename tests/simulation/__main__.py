@@ -18,7 +18,7 @@ from tests.simulation.mutations import mutate
 if "--mutation" in sys.argv:
     mutate(sys.argv[sys.argv.index("--mutation") + 1])
 
-from tests.simulation.faults import FAULTS, JOB_FAULTS
+from tests.simulation.faults import EVERY_FAULT
 from tests.simulation.history import Result, Script, plan, read_scripts, run, write_scripts
 from tests.simulation.shrink import shrink
 
@@ -83,7 +83,7 @@ def _search(options: argparse.Namespace) -> int:
         f"{histories} histories, {events} events in {seconds:.0f} s ({histories / seconds * 60:.0f} a minute), "
         f"{found} failed"
     )
-    every = len(FAULTS | JOB_FAULTS) ** 2
+    every = len(EVERY_FAULT) ** 2
     print(f"{len(pairs)} of {every} ordered pairs of faults came within two seconds of each other")
     return int(found > 0)
 

@@ -83,7 +83,7 @@ def _strike(scene: "Scene", kind: str, draw: int) -> None:
         if kind in FAULTS and scene.readers is not None:
             scene.readers.struck.append(scene.world.now)
         scene.struck.append((scene.world.now, kind))
-        told = (FAULTS | JOB_FAULTS)[kind][1](scene, Random(draw))
+        told = EVERY_FAULT[kind][1](scene, Random(draw))
         scene.world.tell(f"{kind}: {told}" if told else f"{kind}: nothing to do")
         scene.checker.look()
 
@@ -598,6 +598,11 @@ def _freeze_driver(scene: "Scene", random: Random) -> str:
     return _freeze(scene, random, ("driver",), (0.02, 0.2, 2.0))
 
 
+def _put_out(scene: "Scene", random: Random) -> str:
+    """A process that shares a flow sleeps for as long as its group waits for it, or longer."""
+    return _freeze(scene, random, ("driver",), (9.0, 11.0, 15.0))
+
+
 def _visit_frozen(scene: "Scene", random: Random) -> str:
     """The driver has read what the group committed on the target, and stands still; the group goes on by itself."""
 
@@ -668,7 +673,7 @@ FAULTS: dict[str, FaultKind] = {
     "other program": (3, _other_program),
     "step clock": (2, _step_clock),
     "order": (4, _order),
-    "deafen": (2, _deafen),
+    "deafen": (4, _deafen),
     "hold transaction": (3, _hold_transaction),
 }
 """How often each comes, and what it does."""
@@ -679,7 +684,10 @@ JOB_FAULTS: dict[str, FaultKind] = {
     "move groups": (3, _move_groups),
     "freeze driver": (4, _freeze_driver),
     "commit while frozen": (5, _visit_frozen),
-    "fail over": (3, _fail_over),
+    "fail over": (6, _fail_over),
     "fail over fenced": (3, _fail_over_fenced),
 }
 """Of histories in which the driver's jobs run."""
+GROUP_FAULTS: dict[str, FaultKind] = {"put out": (6, _put_out)}
+"""Of processes that share a flow."""
+EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS

@@ -16,6 +16,7 @@ from tests.simulation.faults import (
     FAULTS,
     FREQUENT_EVENTS,
     GROUP_EVENTS,
+    GROUP_FAULTS,
     JOB_EVENTS,
     JOB_FAULTS,
     SOURCE_EVENTS,
@@ -116,7 +117,7 @@ def plan(seed: int) -> Script:
     resizes = more.random() < _RESIZES_SHARE
     seconds = random.choice((8.0, 15.0, 25.0))
     names, events, faults_max = _swarm(
-        random, FAULTS | JOB_FAULTS if has_jobs else FAULTS,
+        random, FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {}),
         (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
     )  # fmt: skip
     at = 0.5
