@@ -38,16 +38,16 @@ MUTATIONS = (
     Mutation("a transaction ends before its answers are in", f"{_PRODUCE}/transaction.py",
              "if unsettled or not self._progress.settled or self._producer.busy:", "if self._producer.busy:"),
     Mutation("a commit though a position of its data is missing", f"{_PRODUCE}/transaction.py",
-             "if self._progress.is_untrue(self._contents.touched):", "if False:"),
+             "if self._progress.is_untrue(self._contents.sources):", "if False:"),
     Mutation("a time-out taken for success", f"{_PRODUCE}/answers.py",
-             "_DONE = frozenset({0, 46})", "_DONE = frozenset({0, 46, 7, 20})"),
+             "_DONE = frozenset({0, DUPLICATE_SEQUENCE})", "_DONE = frozenset({0, DUPLICATE_SEQUENCE, 7, 20})"),
     Mutation("what is in doubt is not sent again as it was", f"{_PRODUCE}/isolation.py",
              "if is_in_doubt and self._keeps_doubtful", "if False and self._keeps_doubtful"),
     Mutation("a roll-back does not bring the reader back", f"{_PRODUCE}/isolation.py",
              "        if lost and not self._order(buffer, paused=buffer.is_failed):", "        if False:"),
     Mutation("a roll-back leaves failed ledger partitions alone", f"{_PRODUCE}/produce_task.py",
-             "for buffer in self._progress.buffers.values():\n            self._isolation.settle(buffer)",
-             "for buffer in ():\n            self._isolation.settle(buffer)"),
+             "for buffer in (*self._progress.buffers.values(), *self._routing.lanes.values()):\n",
+             "for buffer in self._routing.lanes.values():\n"),
     Mutation("records of an aborted transaction are taken", f"{_FETCH}/runs.py",
              "elif header.is_transactional and header.producer_id in open_producers:", "elif False:"),
     Mutation("a marker does not end what is left out", f"{_FETCH}/runs.py",
@@ -123,7 +123,7 @@ MUTATIONS = (
              "if self.connection is not None and self.connection.is_silent(",
              "if False and self.connection.is_silent("),
     Mutation("a new epoch that keeps the old one's sequences", f"{_PRODUCE}/in_flight.py",
-             "self.identity, self._sequence = (producer_id, producer_epoch), 0",
+             "self.identity, self._sequence = (producer_id, producer_epoch), sequence",
              "self.identity = (producer_id, producer_epoch)"),
     Mutation("batches of a producer that the log may not know go out together", f"{_PRODUCE}/in_flight.py",
              "return IN_FLIGHT_MAX if self._is_known else 1", "return IN_FLIGHT_MAX"),
@@ -228,6 +228,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a regular expression for names; the other rows stay")
     parser.add_argument("--again", action="store_true", help="forget what the page says of these mutations")
     options = parser.parse_args()
+    if lost := [one.name for one in MUTATIONS if (SOURCE / one.file).read_text().count(one.before) != 1]:
+        parser.exit(1, f"The code has changed where these break it: {', '.join(lost)}.\n")
     chosen = [one for one in MUTATIONS if re.search(options.only, one.name)]
     if options.again:
         _keep(options.page, {one.name: [] for one in chosen})
