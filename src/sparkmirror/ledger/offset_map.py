@@ -109,9 +109,12 @@ class OffsetMap:
                 self._forget(head.first)
                 self.is_renewed = True
             self.topic_id = chunk.topic_id
-        if self.segments and self.end_source < head.first:
+        begin, missing = self.begin, max(head.first - self.end_source, 0)
+        if self.segments and missing:
             self._add_missing(head)
         self._cut_back(head.first, head.target)
+        if not self.segments and begin < head.first:  # the log was cut below all that is known of it
+            self._add(Segment(begin, max(head.target - 2 * missing, 0), _FLAT, exact=False))
         self._add(head)
         self.segments += chunk.segments[1:]
         self._reach(chunk.end_source, chunk.end_target)

@@ -80,6 +80,14 @@ def test_what_is_missing_of_a_log_that_was_cut_begins_below_what_follows() -> No
     assert (found.at_most(7), found.at_most(63), found.at_most(67)) == (7, 13, None)
 
 
+def test_a_log_that_was_cut_below_the_whole_map_tells_where_the_next_record_lies() -> None:
+    found = mapped((14, 38, 17))
+    found.extend(mapped((52, 10, 15)).as_chunk())
+    assert found.translate(33) == Translation(15, False), "all that lay behind it is gone, and 52 lies there"
+    assert found.at_most(33) == 15
+    assert found.translate(55) == Translation(18, True)
+
+
 def test_the_way_back_is_the_mirror_image() -> None:
     found = mapped((0, 3, 0), (4, 3, 3))
     found.advance(8)
