@@ -3,6 +3,7 @@
 No broker takes part; the JVM is why these stand here.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,6 +107,39 @@ def start_anew(records: DataFrame) -> DataFrame:
     return records.sparkSession.range(3).select(*(F.lit(None).alias(name) for name in records.columns))
 
 
+def join_tables(records: DataFrame) -> DataFrame:
+    names = records.sparkSession.createDataFrame([(b"k", "kay")], "key binary, name string")
+    return records.join(F.broadcast(names), "key").withColumn("value", F.col("name"))
+
+
+def explode_words(records: DataFrame) -> DataFrame:
+    return records.withColumn("value", F.explode(F.split(F.col("value").cast("string"), " ")))
+
+
+def drop_duplicates(records: DataFrame) -> DataFrame:
+    return records.dropDuplicates(["key"])
+
+
+def take_a_sample(records: DataFrame) -> DataFrame:
+    return records.sample(0.5)
+
+
+NAMES = {b"k": "kay", b"l": "ell"}
+
+
+def look_up(records: DataFrame) -> DataFrame:
+    """A small table, by a UDF that has it and by a map in the plan."""
+    broadcast = records.sparkSession.sparkContext.broadcast(NAMES)
+    name = F.udf(lambda key: None if key is None else broadcast.value.get(bytes(key)), "string")
+    table = F.create_map(*(F.lit(text) for pair in NAMES.items() for text in (pair[0].decode(), pair[1])))
+    return records.withColumns({"value": name("key"), "target_topic": table[F.col("key").cast("string")]})
+
+
+def read_json(records: DataFrame) -> DataFrame:
+    order = F.from_json(F.col("value").cast("string"), "id bigint, tags array<string>")
+    return records.where(order.id > 1).withColumn("key", F.array_join(order.tags, "+"))
+
+
 def shout(records: DataFrame) -> DataFrame:
     upper = F.udf(lambda value: None if value is None else bytes(value).upper(), "binary")
     return records.withColumn("value", upper("value"))
@@ -199,6 +233,33 @@ def test_a_function_may_use_python_udfs_which_see_nulls_for_rows_that_are_no_rec
     assert [one.value for one in found] == [b"V", None]
 
 
+def test_json_is_read_by_its_schema(spark: SparkSession) -> None:
+    values = (b'{"id": 1}', b'{"id": 2, "tags": ["a", "b"]}', b"rubbish")
+    rows = [row("record", offset=5 + at, value=value) for at, value in enumerate(values)]
+    (found,) = outcome(spark, f"transforms.function = {HERE}:read_json\n", *rows, row("run"))[:-1]
+    assert (found.offset, found.key, found.value) == (6, b"a+b", values[1])
+
+
+def test_a_small_table_is_looked_up_by_a_udf_and_by_a_map(spark: SparkSession) -> None:
+    found = outcome(spark, f"transforms.function = {HERE}:look_up\n", row("record"), row("record", offset=6, key=b"x"))
+    assert [(one.value, one.target_topic) for one in found] == [(b"kay", "kay"), (None, None)]
+
+
+def test_a_sample_is_a_condition_and_loses_no_row_that_is_no_record(spark: SparkSession) -> None:
+    rows = [row("record", offset=at) for at in range(2000)] + [row("run")] * 50
+    found = outcome(spark, "transforms.where = rand() < 0.1\n", *rows)
+    assert len(found) - len(kept_offsets(found)) == 50
+    assert 100 < len(kept_offsets(found)) < 350
+
+
+@pytest.mark.parametrize(("node", "way"), [("count_up", "a Spark program of your own"), ("join_tables", "Python UDF"),
+                                           ("take_a_sample", r"rand\(\) < 0.1")])  # fmt: skip
+def test_a_refusal_says_how_it_is_done_instead(spark: SparkSession, node: str, way: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        transform(spark.createDataFrame([row("record")], RECORD_DDL), flow_of(f"transforms.function = {HERE}:{node}\n"))
+    assert re.search(way, caught.value.hint or "")
+
+
 def test_topics_by_the_day_of_a_record(spark: SparkSession) -> None:
     lines = "transforms = t\ntransforms.t.type = org.apache.kafka.connect.transforms.TimestampRouter\n"
     (found,) = outcome(spark, lines + "transforms.t.timestamp.format = yyyyMMdd\n", row("record"))
@@ -228,6 +289,10 @@ def test_topics_by_the_day_of_a_record(spark: SparkSession) -> None:
         (f"transforms.function = {HERE}:fake_offset\n", "changes the column offset"),
         (f"transforms.function = {HERE}:add_column\n", "adds the column extra"),
         (f"transforms.function = {HERE}:count_up\n", "makes Spark plan `Aggregate`"),
+        (f"transforms.function = {HERE}:join_tables\n", "makes Spark plan `Join`"),
+        (f"transforms.function = {HERE}:explode_words\n", "makes Spark plan `Generate`"),
+        (f"transforms.function = {HERE}:drop_duplicates\n", "makes Spark plan `Deduplicate`"),
+        (f"transforms.function = {HERE}:take_a_sample\n", "makes Spark plan `Sample`"),
         (f"transforms.function = {HERE}:give_numbers\n", "gives int, where binary or string is wanted"),
         (f"transforms.function = {HERE}:misspell\n", r"fails in .*:misspell: \[UNRESOLVED_COLUMN"),
         (f"transforms.function = {HERE}:give_nothing\n", "got NoneType"),
@@ -258,7 +323,7 @@ def test_what_does_not_work_on_one_record_at_a_time_is_refused(spark: SparkSessi
         ("transforms.set.timestamp = timestamp + interval 1 day", "", "timestamp"),
         ("transforms.deadletter.when = value IS NULL\ntransforms.deadletter.topic = dead", "headers value",
          "headers target_topic"),
-        (f"transforms.function = {HERE}:clean", "headers key value", "headers key target_topic"),  # it drops headers
+        (f"transforms.function = {HERE}:clean", "key value", "key target_topic"),  # it drops headers
         (f"transforms.function = {HERE}:shout", "value", "value"),
     ],
 )  # fmt: skip

@@ -32,6 +32,18 @@ _FITTING = {
     "value": ("binary", "string", "void"),
     "headers": ("array", "void"),
 }
+_OWN_PROGRAM: Final = (
+    "write a Spark program of your own for it, which reads the mirrored topic with "
+    '`spark.readStream.format("kafka")`; the mirror copies records one by one'
+)
+_HINTS: Final[Mapping[str, str]] = {
+    "Aggregate": f"records of a stream cannot be grouped here; {_OWN_PROGRAM}",
+    "Window": f"records of a stream cannot be compared here; {_OWN_PROGRAM}",
+    "Deduplicate": f"records of a stream cannot be compared here; {_OWN_PROGRAM}",
+    "Join": f"look a small table up by a Python UDF or `map_from_entries`; to join streams, {_OWN_PROGRAM}",
+    "Generate": "one record cannot become several here; `transform` and `filter` work on arrays inside of a record",
+    "Sample": "write `rand() < 0.1` as a condition instead, which keeps about a tenth",
+}
 _ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias"})
 _LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
 
@@ -76,13 +88,13 @@ def check_shape(frame: DataFrame, source: Source) -> None:
     for node in chain(plan):
         name = str(node.nodeName())
         if name not in _ALLOWED and name not in _LEAVES:
-            raise refuse(
-                source,
-                f"makes Spark plan `{name}`, which does not work on one record at a time",
-                "a step may filter records and compute columns from the record itself",
-            )
+            raise refuse(source, f"makes Spark plan `{name}`, which does not work on one record at a time", _hint(name))
         if not node.subqueries().isEmpty():
             raise refuse(source, "holds a subquery, which does not work on one record at a time")
+
+
+def _hint(node: str) -> str:
+    return _HINTS.get(node, "a step may filter records and compute columns from the record itself")
 
 
 def chain(plan: Any) -> Iterator[Any]:

@@ -198,7 +198,6 @@ def _finish(frame: DataFrame, returned: Collection[str]) -> DataFrame:
 
 
 _KEPT = ("topic", "partition", "offset")
-_SAVED = "__saved_"
 
 
 def load_function(step: CallFunction) -> Callable[[DataFrame], object]:
@@ -221,26 +220,25 @@ def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str]) ->
     Raises ConfigError when it fails, changes topic, partition or offset, adds a column, or moves records about.
     """
     hidden = [name for name in frame.columns if name not in view]
-    saved = frame.select("*", *(F.col(name).alias(f"{_SAVED}{name}") for name in view))
-    given = saved.select(*view)
+    given = frame.select(*view)
     made = _call(load_function(step), given, step)
     with explain(step.source):
         check_shape(made, step.source)
         _check_columns(made, given, step.source, view)
-        done = _redo(saved, _steps_of(made, given, step.source), [*hidden, *(f"{_SAVED}{name}" for name in view)])
-        return done.select(*hidden, *(_settle(done, made, given, name, step.source) for name in view))
+        done = _redo(frame, _steps_of(made, given, step.source), _output(frame))
+        return done.select(*hidden, *(_settle(done, made, kept, step.source) for kept in _output(given)))
 
 
-def _settle(done: DataFrame, made: DataFrame, given: DataFrame, name: str, source: Source) -> Column:
-    """A column as the function made it, in its type, for the rows that are the function's business."""
-    saved = F.col(f"{_SAVED}{name}")
-    found = next((attribute for attribute in _output(made) if attribute.name() == name), None)
-    if found is None:
-        return saved.alias(name)
-    if found.exprId().toString() == column_ids(given)[name]:
-        return _column(done, found)
+def _settle(done: DataFrame, made: DataFrame, kept: Any, source: Source) -> Column:
+    """A column as the function made it, in its type, for the rows that are the function's business; `kept` is what it
+    was. One that the function drops or passes on keeps its id, so that the writer need not be given it."""
+    name = str(kept.name())
+    found = next((attribute for attribute in _output(made) if attribute.name() == name), kept)
+    if found.exprId().equals(kept.exprId()):
+        return _column(done, kept)
     check_type(name, made.schema[name].dataType.simpleString(), source)
-    return F.when(F.col("__active"), _column(done, found).cast(TYPES[name])).otherwise(saved).alias(name)
+    made_so = _column(done, found).cast(TYPES[name])
+    return F.when(F.col("__active"), made_so).otherwise(_column(done, kept)).alias(name)
 
 
 def _call(function: Callable[[DataFrame], object], given: DataFrame, step: CallFunction) -> DataFrame:
@@ -285,15 +283,18 @@ def _steps_of(made: DataFrame, given: DataFrame, source: Source) -> list[Any]:
     raise refuse(source, "does not give the DataFrame that it got, filtered and with new columns, but another one")
 
 
-def _redo(frame: DataFrame, nodes: Sequence[Any], hidden: Sequence[str]) -> DataFrame:
+def _redo(frame: DataFrame, nodes: Sequence[Any], kept: Sequence[Any]) -> DataFrame:
+    """The nodes again over `frame`, whose own columns `kept` stay beside those that they make."""
     for node in nodes:
         if node.nodeName() == "Filter":
             condition = F.coalesce(_column(frame, node.condition()), F.lit(False))
             frame = frame.filter(F.when(F.col("__active"), condition).otherwise(True))
         elif node.nodeName() == "Project":
             listed = node.projectList()
-            columns = [_column(frame, listed.apply(at)) for at in range(listed.size())]
-            frame = frame.select(*columns, *hidden)
+            named = [listed.apply(at) for at in range(listed.size())]
+            there = {str(one.exprId().toString()) for one in named}
+            named += [one for one in kept if str(one.exprId().toString()) not in there]
+            frame = frame.select(*(_column(frame, one) for one in named))
     return frame
 
 
