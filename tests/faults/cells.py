@@ -14,6 +14,7 @@ from tests.faults.story import PER_SECOND, REPEATED_MAX
 
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 MODES = [Mode(delivery, brokers) for brokers in (1, 3) for delivery in (AT_LEAST_ONCE, EXACTLY_ONCE)]
+ROUTED_MODES = [Mode(EXACTLY_ONCE, brokers, is_routed=True) for brokers in (1, 3)]
 _SAID = 4000
 
 
@@ -28,7 +29,7 @@ def run_cell(scene: Scene, breakage: Breakage, results: Results | None, second: 
     mode = scene.mode
     if mode.delivery not in breakage.deliveries or mode.brokers < breakage.brokers_min:
         pytest.skip("there is no such thing in this mode")
-    cell = Result(breakage.name, mode.delivery, mode.brokers, SEED, second=second.name if second else "")
+    cell = Result(breakage.name, mode.promise, mode.brokers, SEED, second=second.name if second else "")
     if results is not None and os.environ.get("FAULTS_RESUME") and results.is_well(cell):
         pytest.skip("its result is kept")
     try:

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-_DELIVERIES = ("at least once", "exactly once")
+_DELIVERIES = ("at least once", "exactly once", "exactly once, by transforms")
 _INTRODUCTION = """\
 # Faults, and what came of them
 
@@ -21,6 +21,9 @@ times the fault was injected, and with which random seeds, which chose brokers, 
   last stored position (positions are stored once a second), exactly once none. A process that slept while another took
   over may also repeat, when it wakes, the records that it had under way: at most those written since the fault began.
 - **map behind**: the largest distance by which a source offset translates to a place before its record.
+
+"Exactly once, by transforms": a transform sends every second record to another topic, so that each range of the source
+goes to two target partitions. Both topics were checked.
 
 Kill points are places of the protocol at which a worker ends itself by SIGKILL (`sparkmirror.testing.kill_points`).
 

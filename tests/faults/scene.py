@@ -22,7 +22,7 @@ from tests.faults.sharing import are_shared
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.test_lost_records import delete_topic
 from tests.faults.tree import Run
-from tests.faults.witness import Witness
+from tests.faults.witness import RoutedWitness, Witness
 from tests.scenarios.mirror import flow_file
 
 from sparkmirror.kafka.settings import client_settings
@@ -46,17 +46,29 @@ ABSENCE_SECONDS = (0.0, 3.0)
 """How long a source topic is gone before it is made again: mirrors look for topics every two seconds."""
 EXACTLY_ONCE_LINES = ("backup.exactly.once.source.support = enabled", "backup.producer.transaction.timeout.ms = 10000")
 
+ODD_RECORDS_APART = (
+    "transforms.set.topic = if(cast(substring(cast(value AS string), 1, 11) AS bigint) % 2 = 1, "
+    "concat(target_topic, '-odd'), target_topic)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How the scene's flow delivers, and on how many brokers."""
+    """How the scene's flow delivers, and on how many brokers. `is_routed`: by a transform each range of the source goes
+    to two topics."""
 
     delivery: str
     brokers: int
+    is_routed: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.delivery.replace(' ', '-')}-{self.brokers}"
+        return f"{self.promise.replace(', ', '-').replace(' ', '-')}-{self.brokers}"
+
+    @property
+    def promise(self) -> str:
+        """As the page of results says."""
+        return f"{self.delivery}, by transforms" if self.is_routed else self.delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +176,7 @@ class Scene:
             lines=(
                 f"backup.producer.client.id = A{self._flows}",
                 *(EXACTLY_ONCE_LINES if exactly_once else ()),
+                *((ODD_RECORDS_APART,) if self.mode.is_routed else ()),
                 *self.lines,
             ),
         )
@@ -172,7 +185,8 @@ class Scene:
         self.writer.start()
         self.start_run()
         self.story.wait_for_flow(self.run)
-        self.witness = Witness(self.story, self.story.target)
+        kind = RoutedWitness if self.mode.is_routed else Witness
+        self.witness = kind(self.story, self.story.target)
 
     def start_run(
         self, environment: Mapping[str, str] | None = None, before_start: Callable[[], None] | None = None

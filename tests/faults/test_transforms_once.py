@@ -1,7 +1,7 @@
 """Exactly-once in flows that send records to partitions of their own choosing, while workers and runs are killed."""
 
 import pytest
-from tests.faults.numbered import NumberedWriter, wait_until
+from tests.faults.numbered import NumberedWriter, create_topic, wait_until
 from tests.faults.sharing import tasks_of, wait_until_shared
 from tests.faults.story import Story
 from tests.faults.test_exactly_once import EXACTLY_ONCE, kill_a_worker
@@ -91,3 +91,21 @@ def test_with_older_transactions_a_killed_worker_and_a_killed_target_repeat_noth
         story.wait_for_all(run, writer)
         run.stop(30)
     assert_once(story, writer)
+
+
+@pytest.mark.long
+def test_where_records_are_put_by_key_a_killed_worker_repeats_nothing(story: Story) -> None:
+    """A target of three partitions for a source of two; the records have no key, so each run goes to one by chance."""
+    create_topic(story.target, story.remote_topic, 3)
+    lines = [*EXACTLY_ONCE, "partitioning = key"]
+    with story.writer() as writer, story.run(lines=lines) as run:
+        story.wait_until_close(run, writer)
+        kill_a_worker(story, run, writing=True)
+        story.wait_until_passed(run, writer.produced)
+        story.wait_for_all(run, writer)
+        run.stop(30)
+    client = {"bootstrap.servers": story.target, "isolation.level": "read_committed"}
+    logs = [log for _, log in read_messages(client, story.remote_topic)]
+    assert all(logs), "each partition has some"
+    numbers = sorted(int(message.value()[:11]) for log in logs for message in log)
+    assert numbers == sorted(number for count in writer.produced for number in range(count))

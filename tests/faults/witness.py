@@ -58,7 +58,10 @@ class Witness:
     the gap ledger must say so, see `assert_told`.
     """
 
-    def __init__(self, story: Story, bootstrap: str) -> None:
+    def __init__(self, story: Story, bootstrap: str, topic: str = "", *, stride: int = 1, phase: int = 0) -> None:
+        """Of `topic` instead of the remote one. Only every `stride`th number is due there, from `phase` on."""
+        self._topic = topic or story.remote_topic
+        self._stride, self._phase = stride, phase
         self._story = story
         self._bootstrap = bootstrap
         self._client = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
@@ -75,8 +78,7 @@ class Witness:
         consumer = Consumer(
             {**self._client, "group.id": "witness", "log_level": 0, "enable.auto.commit": False, **SOON_BACK}
         )
-        remote_topic = self._story.remote_topic
-        consumer.assign([TopicPartition(remote_topic, number, at) for number, at in enumerate(self._following)])
+        consumer.assign([TopicPartition(self._topic, number, at) for number, at in enumerate(self._following)])
         return consumer
 
     def _reopen_if_silent(self) -> None:
@@ -112,11 +114,12 @@ class Witness:
     ) -> float:
         """Until so many records of each partition of the source's log are there; how long that took."""
         began = time.monotonic()
-        while any(self._count(number, log) < count for number, count in enumerate(produced)):
+        due = [self._place(count + self._stride - 1) for count in produced]
+        while any(self._count(number, log) < count for number, count in enumerate(due)):
             here = [self._count(number, log) for number in range(PARTITIONS)]
             assert time.monotonic() < began + seconds, (
-                f"after {seconds:g} s {here} of {list(produced)} have arrived; the witness is at {self._following}, "
-                f"the partitions end at {end_offsets(self._bootstrap, self._story.remote_topic, PARTITIONS)}"
+                f"{self._topic}: after {seconds:g} s {here} of {due} have come; the witness is at {self._following}, "
+                f"the partitions end at {end_offsets(self._bootstrap, self._topic, PARTITIONS)}"
             )
             self.read()
             if meanwhile is not None:
@@ -140,7 +143,8 @@ class Witness:
             found = view.map_of(model.TopicPartition(self._story.topic, number))
             assert found is not None, f"partition {number} has no offset map"
             begin = since[number] if since else 0
-            for offset, (first, last) in enumerate(zip(log.first[begin:], log.last[begin:], strict=True), begin):
+            for place, (first, last) in enumerate(zip(log.first[begin:], log.last[begin:], strict=True), begin):
+                offset = place * self._stride + self._phase
                 translated = found.translate(offset)
                 if translated is not None:
                     assert translated.offset <= last, f"{offset} translates to {translated.offset}, beyond {last}"
@@ -185,10 +189,10 @@ class Witness:
         partition, offset = message.partition(), message.offset()
         number, record = _numbers(message)
         log = self.logs[partition]
-        if number == log.number and record <= log.before + 1:
+        if number == log.number and self._place(record) <= log.before + 1:
             return False
         holes = [(self._following[partition], offset)] if offset > self._following[partition] else []
-        topic = self._story.remote_topic
+        topic = self._topic
         left_out = find_left_out(self._client, topic, partition, holes, seconds_max=LEFT_OUT_SECONDS_MAX)
         if left_out:
             print(f"{topic}-{partition}: librdkafka left out {len(left_out)} records from offset {left_out[0]} on")
@@ -202,11 +206,42 @@ class Witness:
         if number > log.number:
             self.former[partition].append(log)
             log = self.logs[partition] = Log(number)
-        log.take(record, message.offset())
+        assert record % self._stride == self._phase, f"record {record} is in {self._topic}"
+        log.take(self._place(record), message.offset())
         self._following[partition] = message.offset() + 1
+
+    def _place(self, record: int) -> int:
+        """Which of the numbers that are due here it is."""
+        return (record - self._phase) // self._stride
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class RoutedWitness(Witness):
+    """Of a flow that sends odd numbers to a topic of their own (`scene.ODD_RECORDS_APART`)."""
+
+    def __init__(self, story: Story, bootstrap: str) -> None:
+        super().__init__(story, bootstrap, stride=2)
+        self._odd = Witness(story, bootstrap, f"{story.remote_topic}-odd", stride=2, phase=1)
+
+    @property
+    def repeats(self) -> int:
+        return super().repeats + self._odd.repeats
+
+    def read(self, seconds: float = 0.1) -> None:
+        super().read(seconds)
+        self._odd.read(seconds)
+
+    def read_until(
+        self, produced: Sequence[int], seconds: float, *, log: int = 0, meanwhile: Callable[[], None] | None = None
+    ) -> float:
+        own = super().read_until(produced, seconds, log=log, meanwhile=meanwhile)
+        return own + self._odd.read_until(produced, seconds, log=log, meanwhile=meanwhile)
+
+    def close(self) -> None:
+        super().close()
+        self._odd.close()
 
 
 def _numbers(message: Any) -> tuple[int, int]:
