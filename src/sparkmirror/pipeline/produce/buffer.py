@@ -54,14 +54,11 @@ class PartitionBuffer(PartitionLife):
     ) -> None:
         """`is_ledger` and `is_lane` (`pipeline.produce.routing`): the records are this process's own."""
         super().__init__(source, position, moved)
-        self._clock = clock
-        self._target = target
-        self.slot = slot
-        self.position = position
+        self._clock, self._target = clock, target
+        self.slot, self.position = slot, position
         self.turns = 0
         self._handed_on = self.lineage
-        self.is_ledger = is_ledger
-        self.is_lane = is_lane
+        self.is_ledger, self.is_lane = is_ledger, is_lane
         self.route: tuple[int, Any] | None = None
         self.progressed_at = 0.0
         self.limits = TopicLimits()
@@ -69,8 +66,7 @@ class PartitionBuffer(PartitionLife):
         self.unpacking = unpacking or Unpacking()
         self.linger = Linger(packing.linger_seconds, packing.batch_bytes, clock)
         self.round_trip = RoundTrip()
-        self._waiting = WaitingRuns(self.linger)
-        self._in_flight = InFlight(source)
+        self._waiting, self._in_flight = WaitingRuns(self.linger), InFlight(source)
 
     @property
     def target(self) -> TopicPartition:
@@ -113,6 +109,12 @@ class PartitionBuffer(PartitionLife):
         if queued.turned is not None:
             self.turns = queued.turned.turns
         self._pass_finished()
+
+    @property
+    def epoch_taken(self) -> int:
+        """The leader epoch of the record before `position`; NO_EPOCH where it is not known."""
+        runs = self._waiting.runs
+        return runs[-1].leader_epoch if runs else self._handed_on.leader_epoch
 
     def expect(self, queued: QueuedRecords, records: int) -> Batch:
         """Add an entry for a range whose records go to other target partitions: it is `let_go` when they go out, and

@@ -14,7 +14,7 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
@@ -132,6 +132,8 @@ class SequenceGate:
         is_same_log = delivery.turns == buffer.turns
         if buffer.state is not State.FLOWING and not (is_same_log and buffer.take_up(delivery.first_offset)):
             return False
+        if is_same_log and delivery.first_offset < buffer.position:
+            _require_same_records(buffer, delivery)
         if is_same_log and delivery.next_offset <= buffer.position:
             self._task_metrics.duplicates += delivery.records
             return False
@@ -276,6 +278,20 @@ class SequenceGate:
                 peer.free_inline(size)
 
         return free
+
+
+def _require_same_records(buffer: PartitionBuffer, delivery: Delivery) -> None:
+    """What comes again, and is dropped, must be what was taken. A reader that was ordered back forgets what it read;
+    where the log is cut meanwhile, by an unclean election, other records come from there, of a later epoch. A new
+    attempt begins with the epochs of what was taken: the source then says from where its log is another.
+
+    Raises SparkMirrorError, which ends the attempt.
+    """
+    if delivery.leader_epoch > buffer.epoch_taken > NO_EPOCH:
+        raise SparkMirrorError(
+            f"{buffer.source} is read again by a new attempt of the task: its log was rewritten below offset "
+            f"{buffer.position} after that was read"
+        )
 
 
 def _describe_loss(cause: str, expected: int, resumed: int, lost: int, action: str) -> str:

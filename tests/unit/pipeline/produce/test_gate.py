@@ -11,7 +11,7 @@ from tests.manual_clock import ManualClock
 from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.model import NO_EPOCH, Position, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.effects import Effects, Hold
@@ -96,11 +96,19 @@ class Desk:
         return self.gate.buffers[WHERE]
 
     def run(
-        self, first: int, following: int, batch_start: int | None = None, lease: int = 1, turns: int = 0
+        self,
+        first: int,
+        following: int,
+        batch_start: int | None = None,
+        lease: int = 1,
+        turns: int = 0,
+        leader_epoch: int = NO_EPOCH,
     ) -> PartitionBuffer | None:
         start = first if batch_start is None else batch_start
-        batch = encode_batch([(None, b"%d" % at) for at in range(start, following)], base_offset=start)
-        return self.gate.take_run(delivery("run", first, following, batch, lease, turns))
+        batch = bytearray(encode_batch([(None, b"%d" % at) for at in range(start, following)], base_offset=start))
+        batch[12:16] = leader_epoch.to_bytes(4, "big", signed=True)
+        run = delivery("run", first, following, bytes(batch), lease, turns)
+        return self.gate.take_run(run._replace(leader_epoch=leader_epoch))
 
     def gap(self, first: int, following: int, cause: str = "retention", turns: int = 0) -> PartitionBuffer | None:
         """`turns` counts this one, where it turns the log."""
@@ -455,3 +463,25 @@ def test_an_extent_row_of_another_log_or_of_a_partition_that_left_says_nothing()
     desk.gate.take_extent(delivery("extent", 100, 105, b"", None)._replace(partition=TopicPartition("orders", 9)))
     assert desk.peer.orders == []
     assert desk.buffer.state is State.FLOWING
+
+
+@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize("following", [103, 110])
+def test_records_of_a_later_epoch_below_what_was_taken_end_the_attempt(following: int, *, sent: bool) -> None:
+    """The reader was ordered back to 100 while rows from there were under way; the log was cut before it read again."""
+    desk = Desk(100)
+    desk.run(100, 105, leader_epoch=4)
+    if sent:
+        desk.send_all()
+    assert desk.run(101, 103, leader_epoch=4) is None, "the same again"
+    assert desk.task_metrics.duplicates == 2
+    with pytest.raises(SparkMirrorError, match=r"orders-3 is read again .*: its log was rewritten below offset 105"):
+        desk.run(101, following, leader_epoch=5)
+    assert desk.buffer.position == 105
+
+
+def test_where_no_epoch_is_known_what_comes_again_is_dropped() -> None:
+    desk = Desk(100)
+    desk.run(100, 105)
+    assert desk.run(101, 103, leader_epoch=5) is None
+    assert desk.run(103, 107, leader_epoch=5) is desk.buffer, "what is new of it is taken"

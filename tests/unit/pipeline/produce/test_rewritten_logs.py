@@ -35,7 +35,7 @@ from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import Ring, RingAddress, SlotOrder
-from sparkmirror.pipeline.relay.schema import GAP
+from sparkmirror.pipeline.relay.schema import FAULT, GAP
 
 WHERE = TopicPartition("orders", 0)
 OUT_OF_RANGE = 1
@@ -204,6 +204,8 @@ class Rewriting(RuleBasedStateMachine):
         row = self.rows.popleft()
         if row.kind == GAP:
             self.gate.take_gap(row)
+        elif row.kind == FAULT:
+            self.gate.take_fault(row)
         else:
             self.gate.take_run(row)
 
