@@ -98,7 +98,7 @@ class HoleFiller:
 
     def fill(self, hole: Hole, filler: str, seconds_max: float) -> int:
         """Fills what is left of the hole, for so long at most; returns where the log ends then, in the hole or at its
-        end. The first call ends what a predecessor had begun.
+        end, on all in-sync replicas. The first call ends what a predecessor had begun.
 
         Raises ClusterError, EndMoved where the log ends before the hole or behind it, FencedError where a newer process
         has taken the ids over.
@@ -115,8 +115,7 @@ class HoleFiller:
             reached += records + 1
             if time.monotonic() >= ends_at:
                 break
-        _await_end(admin, self._where, Hole(hole.first, reached))
-        return reached
+        return await_filled(admin, self._where, hole, reached)
 
 
 def _end_within(admin: Admin, where: TopicPartition, hole: Hole) -> int:
@@ -126,12 +125,20 @@ def _end_within(admin: Admin, where: TopicPartition, hole: Hole) -> int:
     return end
 
 
-def _await_end(admin: Admin, where: TopicPartition, hole: Hole) -> None:
-    """The coordinator answers before it has written the marker."""
+def await_filled(admin: Admin, where: TopicPartition, hole: Hole, reached: int) -> int:
+    """Where the log ends, at `reached` or behind it, when all in-sync replicas have what lies before.
+
+    The coordinator answers before it has written the marker, and what a leader alone has is lost with it: the next
+    batch would stand one offset too low, and the marker, sent again, behind it. A marker that was sent twice takes an
+    offset of the hole. Raises ClusterError, and EndMoved where the log ends behind the hole.
+    """
     ends_at, pause = time.monotonic() + _SECONDS_MAX, _PAUSE_SECONDS
-    while (end := _end_within(admin, where, hole)) < hole.stop:
+    while True:
+        replicated = admin.latest_offsets([where]).of(where)
+        if replicated >= reached and replicated == _end_within(admin, where, hole):
+            return replicated
         if not waits_within(admin.connection, pause, ends_at):
-            raise ClusterError(f"{where}: the log ends at offset {end}, and does not come to {hole.stop}.")
+            raise ClusterError(f"{where}: all replicas have it to offset {replicated}, and do not come to {reached}.")
         pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
 

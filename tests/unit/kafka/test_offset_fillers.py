@@ -1,0 +1,59 @@
+"""A hole is filled when the replicas have its markers, wherever in it the log ends."""
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+import pytest
+
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka import offset_fillers
+from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.kafka.offset_fillers import EndMoved, await_filled
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.fillers import Hole
+
+WHERE = TopicPartition("orders", 0)
+HOLE = Hole(10, 20)
+
+
+class Leader:
+    """Its log, as (high watermark, log end); each pause of the asker brings the next state."""
+
+    def __init__(self, *states: tuple[int, int]) -> None:
+        self.states = list(states)
+        self.connection = SimpleNamespace(wait=self.wait)
+
+    def wait(self, _seconds: float) -> bool:
+        if len(self.states) > 1:
+            self.states.pop(0)
+        return False
+
+    def latest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        return LogOffsets("B", dict.fromkeys(partitions, self.states[0][0]))
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        return LogOffsets("B", dict.fromkeys(partitions, self.states[0][1]))
+
+    def filled(self, reached: int) -> int:
+        return await_filled(self, WHERE, HOLE, reached)  # type: ignore[arg-type]
+
+
+def test_markers_that_the_leader_alone_has_are_awaited() -> None:
+    leader = Leader((10, 13), (10, 15), (14, 15), (15, 15), (99, 99))
+    assert leader.filled(15) == 15
+    assert leader.states[0] == (15, 15)
+
+
+def test_a_marker_that_was_sent_twice_takes_an_offset_of_the_hole() -> None:
+    assert Leader((15, 16), (16, 16)).filled(15) == 16
+
+
+def test_a_log_that_ends_behind_the_hole_was_written_by_somebody_else() -> None:
+    with pytest.raises(EndMoved, match="its log ends at offset 21"):
+        Leader((20, 21)).filled(20)
+
+
+def test_replicas_that_do_not_follow_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_fillers, "_SECONDS_MAX", 0.01)
+    with pytest.raises(ClusterError, match="to offset 13, and do not come to 15"):
+        Leader((13, 15)).filled(15)
