@@ -285,9 +285,11 @@ def _require_same_records(buffer: PartitionBuffer, delivery: Delivery) -> None:
     where the log is cut meanwhile, by an unclean election, other records come from there, of a later epoch. A new
     attempt begins with the epochs of what was taken: the source then says from where its log is another.
 
-    Raises SparkMirrorError, which ends the attempt.
+    A run may begin before its first record, where others were compacted or left out: that record's place counts. Raises
+    SparkMirrorError, which ends the attempt.
     """
-    if delivery.leader_epoch > buffer.epoch_taken > NO_EPOCH:
+    begins = int.from_bytes(delivery.payload[:8], "big") if delivery.payload else delivery.first_offset
+    if delivery.records and begins < buffer.position and delivery.leader_epoch > buffer.epoch_taken > NO_EPOCH:
         raise SparkMirrorError(
             f"{buffer.source} is read again by a new attempt of the task: its log was rewritten below offset "
             f"{buffer.position} after that was read"

@@ -55,6 +55,7 @@ class RangeAdmission:
             return Answer.GO
         now = self._clock.monotonic()
         if not (self._guarantee.takes_data and self._drain.takes_new(now)):
+            self.forget(source)  # whether the leaders answered meanwhile nobody has asked
             return Answer.WAIT
         if obstacle := self._progress.obstacle(source.source):
             return obstacle

@@ -74,11 +74,12 @@ class TransactionIntake:
     def takes_in(self, lanes: Collection[PartitionBuffer]) -> bool:
         if not self.takes_data:
             return False
-        is_clear = not [lane for lane in lanes if self._leftovers.hold_back(lane)]
+        if [lane for lane in lanes if self._leftovers.hold_back(lane)]:
+            return False  # what an ended transaction has left there must not join the open one
         unknown = [] if self._producer.second_protocol else [one for one in lanes if one.target not in self._added]
         for lane in unknown:
             self._added.want(lane.target)
-        return is_clear and not unknown
+        return not unknown
 
     def took_in(self, source: PartitionBuffer, lanes: Collection[PartitionBuffer], size_bytes: int) -> None:
         self._contents.add_range(source, lanes)

@@ -485,3 +485,11 @@ def test_where_no_epoch_is_known_what_comes_again_is_dropped() -> None:
     desk.run(100, 105)
     assert desk.run(101, 103, leader_epoch=5) is None
     assert desk.run(103, 107, leader_epoch=5) is desk.buffer, "what is new of it is taken"
+
+
+def test_a_run_of_a_later_epoch_whose_first_record_is_due_may_begin_earlier() -> None:
+    """Of 103 and 104 nothing is left: they were compacted, or belong to an aborted transaction."""
+    desk = Desk(100)
+    desk.run(100, 105, leader_epoch=4)
+    assert desk.run(103, 107, batch_start=105, leader_epoch=5) is desk.buffer
+    assert desk.send_all() == [100, 101, 102, 103, 104, 105, 106]

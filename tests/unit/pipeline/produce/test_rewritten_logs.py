@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.control.assignment import Assigned
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
 from sparkmirror.kafka.wire.lookup import Span
 from sparkmirror.ledger.gaps import Gap
@@ -81,14 +82,24 @@ class Rewriting(RuleBasedStateMachine):
         self.topic_id = UUID(int=1)
         self.leader, self.follower = Replica(epochs=[(0, 0)]), Replica()
         self.ring = Ring(0)
+        self.gaps: list[tuple[int, int]] = []
+        self._begin(Assigned(WHERE, 0, (), self.topic_id))
+        self.committed: dict[int, int] = {}
+        self.seen: dict[int, int] = {}
+        """The target's records by the source's offset, as a consumer that heeds the gaps has them."""
+        self.stands_at = 0
+        self.losses: list[tuple[int, int]] = []
+        self.committed_losses = 0
+        """From where to where the target went on elsewhere; how many of them are committed; `gaps` is the ledger's."""
+
+    def _begin(self, assigned: Assigned) -> None:
+        """An attempt of the task: its reader and its writer."""
         self.response_reader = FetchResponseReader(self.ring, lambda _: None)
         self.partitions = Partitions(1 << 20)
-        self.fetch_state: PartitionFetchState = self.partitions.add(Assigned(WHERE, 0, (), self.topic_id), 1)
+        self.fetch_state: PartitionFetchState = self.partitions.add(assigned, 1)
         self.rows: deque[Delivery] = deque()
         self.peer = Peer()
-        plan = PlanRow(
-            0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4, 5), 25, ((Assigned(WHERE, 0, (), self.topic_id), 5),)
-        )
+        plan = PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4, 5), 25, ((assigned, 5),))
         options = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
         self.progress = Progress(options, 0, 25, in_transactions=True, lost=self._keep_gap)
         limits = TargetLimits(None, None)  # type: ignore[arg-type]
@@ -98,15 +109,7 @@ class Rewriting(RuleBasedStateMachine):
         self.buffer: PartitionBuffer = self.gate.buffers[WHERE]
         self.wire: deque[Batch] = deque()
         self.turns = 0
-        self.committed: dict[int, int] = {}
-        self.seen: dict[int, int] = {}
-        """The target's records by the source's offset, as a consumer that heeds the gaps has them."""
-        self.stands_at = 0
         self.closes = False
-        self.losses: list[tuple[int, int]] = []
-        self.committed_losses = 0
-        self.gaps: list[tuple[int, int]] = []
-        """From where to where the target went on elsewhere; how many of them are committed; what the ledger has."""
 
     def teardown(self) -> None:
         self.ring.close()
@@ -207,7 +210,17 @@ class Rewriting(RuleBasedStateMachine):
         elif row.kind == FAULT:
             self.gate.take_fault(row)
         else:
-            self.gate.take_run(row)
+            try:
+                self.gate.take_run(row)
+            except SparkMirrorError:
+                self._attempt_ends()
+
+    def _attempt_ends(self) -> None:
+        """The next one begins where the ledger stands; what was not committed is aborted."""
+        self.transaction_is_aborted()
+        offset, lineage = self.buffer.committed
+        assert lineage.topic_id is not None
+        self._begin(Assigned(WHERE, offset, lineage.epochs, lineage.topic_id))
 
     @precondition(lambda self: self.buffer.sendable and not self.closes)
     @rule()

@@ -756,6 +756,29 @@ class RoutedRange:
         self.source.succeed(self.entry)
 
 
+def test_what_an_aborted_transaction_has_left_in_a_lane_joins_no_open_transaction_of_the_first_protocol() -> None:
+    """A commit marker there would make the aborted records visible, and the range comes again."""
+    desk = _desk_of_the_first_protocol()
+    _send_by_the_first_protocol(desk, ORDERS)
+    desk.transaction.sequence_lost(desk.buffers[ORDERS], "OUT_OF_ORDER_SEQUENCE")
+    desk.poll()
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    _send_by_the_first_protocol(desk, BILLS)
+    assert desk.phase is Phase.OPEN
+    lane = PartitionBuffer(TopicPartition("to orders", 0), desk.buffers[ORDERS].target, 0, -1, is_lane=True)
+    assert not desk.transaction.takes_in([lane])
+    desk.poll()
+    assert desk.broker.question is None, "the coordinator is told of no partition that owes a marker"
+
+
+def _send_by_the_first_protocol(desk: Desk, where: TopicPartition) -> None:
+    assert desk.send(desk.fill(where, 0, 3)) is None
+    desk.poll()
+    assert _added(desk) == (desk.buffers[where].target,)
+    desk.answer(Answer(0))
+    assert desk.send(desk.buffers[where]) is not None
+
+
 def test_a_range_that_has_entered_its_lanes_is_waited_for_and_sent_also_while_the_transaction_closes(
     desk: Desk,
 ) -> None:
