@@ -172,7 +172,10 @@ class InFlight:
         self._change(Event.KEPT)
 
     def copy(self) -> None:
-        """Copy what is not acknowledged: the reader gets its memory back."""
+        """Copy what is not acknowledged: the reader gets its memory back. Ranges at the
+        end that may not go out yet are dropped, to be read again; one batch stays, which leads the reader back."""
+        while len(self.batches) > 1 and self.batches[-1].is_held:
+            self.batches.pop().queued.settle()
         for batch in self.batches:
             if not batch.acknowledged:
                 batch.data = memoryview(bytearray(batch.data))

@@ -112,6 +112,7 @@ class Routing:
             lanes = dict.fromkeys(self._lane(target) for target, _ in ticket.bundle.pieces)
             answer = ticket.bundle.problem or self._admission.judge(buffer, lanes)
             if answer is Answer.WAIT:
+                self._drop_evicted(buffer)
                 return list(touched)
             if answer is not Answer.GO:
                 self._drop_waiting(buffer)
@@ -122,6 +123,12 @@ class Routing:
             touched.update(lanes)
         self._waiting.pop(buffer, None)
         return list(touched)
+
+    def _drop_evicted(self, buffer: PartitionBuffer) -> None:
+        """Free the records of the last ranges, if the source gave them up to be read again."""
+        waiting = self._waiting[buffer]
+        while not buffer.has_under_way(waiting[-1].entry):
+            self._tickets.pop(waiting.pop().entry, None)
 
     def _let_go(self, ticket: Ticket, lanes: Collection[PartitionBuffer]) -> None:
         ticket.entry.let_go()

@@ -371,3 +371,31 @@ def test_what_waited_when_its_partition_went_back_is_dropped_and_what_came_since
     assert story.pass_on() == [HOME]
     story.answer(HOME, story.send(HOME))
     assert (story.source.acknowledged, story.source.idle) == (3, True)
+
+
+def test_in_transactions_a_source_that_gives_its_memory_up_drops_the_ranges_that_wait() -> None:
+    """The others would pile up outside the reader's memory, which it fills again, while a target partition is away."""
+    story = in_transactions()
+    story.bring(0, 5, HOME)
+    story.transaction.away.add(AUDIT)
+    for first in (5, 6, 7):
+        story.bring(first, first + 1, AUDIT)
+    story.source.evict()
+    assert (story.peer.freed_bytes, story.source.position) == (400, 5)
+    assert story.pass_on() == [] and len(story.routing._tickets) == 1, "their pieces are freed too"
+    story.answer(HOME, story.send(HOME))
+    assert story.source.acknowledged == 5
+
+
+def test_in_transactions_a_source_whose_ranges_all_wait_keeps_one_that_leads_the_reader_back() -> None:
+    story = in_transactions()
+    story.transaction.away.add(AUDIT)
+    for first in (0, 5, 6):
+        story.bring(first, first + 1 + 4 * (not first), AUDIT)
+    story.source.evict()
+    assert (story.peer.freed_bytes, story.source.position, story.source.idle) == (300, 5, False)
+    assert story.pass_on() == [] and len(story.routing._tickets) == 1
+    story.transaction.away.clear()
+    assert story.pass_on() == [AUDIT]
+    story.answer(AUDIT, story.send(AUDIT))
+    assert (story.source.acknowledged, story.source.idle) == (5, True)
