@@ -14,6 +14,7 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap, Translation
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.syncs import NOT_COVERED, OffsetSyncStore
 from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition, is_another_topic
 from sparkmirror.policy.naming import ReplicationPolicy
@@ -25,7 +26,8 @@ class Translated:
 
     `topic_id` is the target's topic that the map is of, NO_TOPIC_ID where it does not say. `cut` says that the log is
     another one, or shorter, than the map has it (`ledger.target_logs`). `records_end` is set where no record lies
-    between it and `offset`; `at_most` where a position that is not exact surely lies at it or before.
+    between it and `offset`; `at_most` where a position that is not exact surely lies at it or before. `is_kept` says
+    that it is the source's offset itself, which says nothing of any other topic.
     """
 
     partition: TopicPartition
@@ -35,6 +37,7 @@ class Translated:
     cut: bool = False
     records_end: int | None = field(default=None, compare=False)
     at_most: int | None = field(default=None, compare=False)
+    is_kept: bool = False
 
     def lies_before(self, offset: int) -> bool:
         """Surely: one that is merely lower, because less is known than before, proves nothing."""
@@ -47,7 +50,8 @@ class Translated:
 class Translator:
     """`maps` and `syncs` are of the flow, `opposite` the maps of the flow from target to source, if there is one.
 
-    A flow that `keeps_offsets` goes without a map: a group's place on the source is its place on the target.
+    A flow that keeps offsets has its `kept` position records: up to a stored position, in the topic that it was stored
+    for, a group's place on the source is its place on the target.
     """
 
     flow: FlowName
@@ -55,7 +59,7 @@ class Translator:
     maps: MapView
     syncs: OffsetSyncStore = field(default_factory=OffsetSyncStore)
     opposite: MapView | None = None
-    keeps_offsets: bool = False
+    kept: Mapping[TopicPartition, PositionRecord] | None = None
 
     def translate(self, partition: TopicPartition, offset: int) -> Translated | None:
         """None where nothing is known. The answer never lies beyond the truth (invariant 7), as long as the target has
@@ -65,11 +69,10 @@ class Translator:
             return self._answer(home, self._back(home, offset))
         remote = TopicPartition(self.policy.format_remote_topic(self.flow.source, partition.topic), partition.partition)
         found = self.maps.map_of(partition)
-        if self.keeps_offsets:
-            return Translated(remote, offset, exact=True, topic_id=NO_TOPIC_ID if found is None else found.topic_id)
-        answer = self._answer(
-            remote, self._forth(found, partition, offset), NO_TOPIC_ID if found is None else found.topic_id
-        )
+        topic_id = NO_TOPIC_ID if found is None else found.topic_id
+        if self.kept is not None:
+            return _keep(self.kept.get(partition), remote, offset, topic_id)
+        answer = self._answer(remote, self._forth(found, partition, offset), topic_id)
         if answer is None or found is None:
             return answer
         at_most = None if answer.exact else found.at_most(offset)
@@ -109,6 +112,16 @@ class Translator:
         return None if found is None else Translated(partition, found.offset, found.exact, topic_id)
 
 
+def _keep(record: PositionRecord | None, remote: TopicPartition, offset: int, topic_id: UUID) -> Translated | None:
+    """The offset itself, up to the stored position. The map's topic counts where no batch was acknowledged since the
+    start."""
+    if record is None or not record.is_aligned:
+        return None
+    at = min(offset, record.position.offset)
+    written_to = topic_id if record.extent is None else record.extent.topic_id
+    return Translated(remote, at, exact=at == offset, topic_id=written_to, at_most=offset, is_kept=True)
+
+
 Translate = Callable[[TopicPartition, int], Translated | None]
 
 
@@ -134,9 +147,12 @@ def settle(found: Translated, log: Extent) -> Translated:
 
 
 def settle_known(found: Translated | None, logs: TargetLogs) -> Translated | None:
-    """`settle`; None where the translation or the log is not known."""
+    """`settle`; None where the translation or the log is not known, and of kept offsets in another topic."""
     log = None if found is None else logs.get(found.partition)
-    return None if found is None or log is None else settle(found, log)
+    if found is None or log is None:
+        return None
+    is_elsewhere = found.is_kept and (found.topic_id == NO_TOPIC_ID or found.topic_id != log.topic_id)
+    return None if is_elsewhere else settle(found, log)
 
 
 def is_stale(checkpoint: Checkpoint, now: Translated | None, log: Extent) -> bool:
@@ -147,10 +163,13 @@ def is_stale(checkpoint: Checkpoint, now: Translated | None, log: Extent) -> boo
     return checkpoint.downstream > log.end or (now is not None and now.lies_before(checkpoint.downstream))
 
 
-def downstream_now(checkpoint: Checkpoint, now: Translated | None, logs: TargetLogs) -> int | None:
-    """Where a checkpoint puts its group in the present log; None if unknown."""
+def downstream_now(
+    checkpoint: Checkpoint, now: Translated | None, logs: TargetLogs, *, keeps_offsets: bool = False
+) -> int | None:
+    """Where a checkpoint puts its group in the present log; None if unknown. Of a flow that `keeps_offsets` no
+    checkpoint counts without a translation."""
     log = logs.get(checkpoint.partition)
-    if log is None:
+    if log is None or (keeps_offsets and now is None):
         return None
     if not is_stale(checkpoint, now, log):
         return checkpoint.downstream

@@ -1,4 +1,5 @@
-"""Follows a flow's offset records: its maps, the opposite flow's maps, syncs and checkpoints.
+"""Follows a flow's offset records: its maps, the opposite flow's maps, syncs and checkpoints; of a flow that keeps
+offsets its positions too.
 
 Read once and then followed, by `sync.offset_job` and the CLI. `ledger.translate` turns it into answers.
 """
@@ -20,6 +21,7 @@ from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.syncs import OffsetSyncStore
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.translate import TargetLogs, Translated, Translator, downstream_now, settle_known
+from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
 
 
@@ -42,8 +44,13 @@ class OffsetState:
         self.last_syncs: dict[TopicPartition, OffsetSync] = {}
         self.checkpoints: Checkpoints = {}
         self.checkpoint_times_ms: dict[tuple[str, TopicPartition], int] = {}
-        keeps = flow.preserves_offsets
-        self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite, keeps)
+        self._ledger = LedgerView(flow.connector)
+        self._positions: TopicFollower | None = None
+        if flow.preserves_offsets:
+            self._positions = TopicFollower(flow.target, target, flow.ledger_topics.positions, "offsets")
+            self._open.callback(self._positions.close)
+        kept = self._ledger.records if flow.preserves_offsets else None
+        self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite, kept)
         self._maps = TopicFollower(flow.target, target, flow.ledger_topics.offset_map, "offsets")
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")
@@ -80,12 +87,15 @@ class OffsetState:
         self._follow_checkpoints()
         for record in self._opposite.read() if self._opposite is not None else ():
             self.opposite.take(record.key, record.value)
+        for record in self._positions.read() if self._positions is not None else ():
+            self._ledger.take_ours(record.key, record.value, record.place)
         changed = (self.maps.take(record.key, record.value) for record in self._maps.read())
         return {partition for partition in changed if partition is not None}
 
     def sources(self) -> dict[TopicPartition, TopicPartition]:
-        """The partition on the source of each one on the target that a map tells of."""
-        return {self.translator.remote(where): where for where in (*self.maps.partitions, *self._homeward())}
+        """The partition on the source of each one on the target that a map, or a kept position, tells of."""
+        known = (*self.maps.partitions, *self._ledger.records, *self._homeward())
+        return {self.translator.remote(where): where for where in known}
 
     def now(
         self, checkpoint: Checkpoint, sources: Mapping[TopicPartition, TopicPartition], logs: TargetLogs
@@ -93,7 +103,7 @@ class OffsetState:
         """Where a checkpoint puts its group in the log that is there; None where that is not known."""
         source = sources.get(checkpoint.partition)
         found = None if source is None else self.settled(source, checkpoint.upstream, logs)
-        return downstream_now(checkpoint, found, logs)
+        return downstream_now(checkpoint, found, logs, keeps_offsets=self._flow.preserves_offsets)
 
     def _homeward(self) -> list[TopicPartition]:
         """The partitions that came from the target, by their names on the source."""

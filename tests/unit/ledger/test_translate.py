@@ -1,17 +1,21 @@
 """From what is known to an answer: the map first, syncs below it, the opposite flow's map on the way home."""
 
+from uuid import UUID
+
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
-from sparkmirror.ledger.mirror_records import OffsetSync
+from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
 from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.syncs import OffsetSyncStore
-from sparkmirror.ledger.translate import Translated, Translator, settle
-from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition
+from sparkmirror.ledger.translate import Translated, Translator, downstream_now, settle_known
+from sparkmirror.model import NO_TOPIC_ID, FlowName, Position, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 ORDERS = TopicPartition("orders", 3)
 REMOTE = TopicPartition("A.orders", 3)
 POLICY = DefaultReplicationPolicy()
+OURS, OTHER = UUID(int=7), UUID(int=8)
 
 
 def view(alias: str, partition: TopicPartition, *spans: tuple[int, int, int]) -> MapView:
@@ -69,8 +73,48 @@ def test_without_an_opposite_flow_a_remote_topic_is_like_any_other() -> None:
     assert known.translate(REMOTE, 3) is None
 
 
-def test_a_flow_that_keeps_offsets_answers_with_the_offset_itself_and_within_the_log() -> None:
-    known = Translator(FlowName("A", "B"), POLICY, MapView("A"), keeps_offsets=True)
-    assert known.translate(ORDERS, 550) == Translated(REMOTE, 550, True)
-    settled = settle(Translated(REMOTE, 550, True), Extent(REMOTE.topic, NO_TOPIC_ID, 540))
-    assert (settled.offset, settled.cut) == (540, True)
+def kept(
+    *, offset: int = 500, topic_id: UUID | None = OURS, is_aligned: bool = True, maps: MapView | None = None
+) -> Translator:
+    extent = None if topic_id is None else Extent(REMOTE.topic, topic_id, 400)
+    record = PositionRecord(Position(offset), 1, 0, extent=extent, is_aligned=is_aligned)
+    return Translator(FlowName("A", "B"), POLICY, maps or MapView("A"), kept={ORDERS: record})
+
+
+def in_log(known: Translator, offset: int, topic_id: UUID = OURS, end: int = 1000) -> tuple[int, bool] | None:
+    found = settle_known(known.translate(ORDERS, offset), {REMOTE: Extent(REMOTE.topic, topic_id, end)})
+    return None if found is None else (found.offset, found.exact)
+
+
+def test_a_flow_that_keeps_offsets_answers_with_the_offset_itself_up_to_its_position() -> None:
+    assert in_log(kept(), 450) == (450, True)
+    assert in_log(kept(), 500) == (500, True)
+    assert in_log(kept(), 550) == (500, False), "what lies beyond may be somebody else's"
+    assert in_log(kept(), 450, end=440) == (440, False)
+
+
+def test_kept_offsets_are_no_answer_without_an_aligned_position_in_the_same_topic() -> None:
+    assert in_log(kept(is_aligned=False), 450) is None
+    assert in_log(Translator(FlowName("A", "B"), POLICY, view("A", ORDERS, (0, 0, 900)), kept={}), 450) is None
+    assert in_log(kept(), 450, topic_id=OTHER) is None
+    assert in_log(kept(topic_id=None), 450) is None
+    assert in_log(kept(topic_id=NO_TOPIC_ID), 450, topic_id=NO_TOPIC_ID) is None
+
+
+def test_the_map_names_the_topic_where_a_position_does_not() -> None:
+    """After a start without new records."""
+    known = OffsetMap(0, topic_id=OURS)
+    known.append(0, 0, 400)
+    maps = MapView("A")
+    maps.take(encode_key("A", ORDERS, ChunkName(1, 1, 0)), encode_chunk(known.as_chunk()))
+    assert in_log(kept(topic_id=None, maps=maps), 450) == (450, True)
+    assert in_log(kept(topic_id=None, maps=maps), 450, topic_id=OTHER) is None
+
+
+def test_a_checkpoint_of_a_flow_that_keeps_offsets_counts_with_a_translation_alone() -> None:
+    stored, logs = Checkpoint("g", REMOTE, 450, 450, ""), {REMOTE: Extent(REMOTE.topic, OTHER, 1000)}
+    nothing = settle_known(kept().translate(ORDERS, 450), logs)
+    assert downstream_now(stored, nothing, logs, keeps_offsets=True) is None
+    assert downstream_now(stored, nothing, logs) == 450
+    now = settle_known(kept().translate(ORDERS, 450), {REMOTE: Extent(REMOTE.topic, OURS, 1000)})
+    assert downstream_now(stored, now, logs, keeps_offsets=True) == 450
