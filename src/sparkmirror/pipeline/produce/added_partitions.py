@@ -10,7 +10,7 @@ from sparkmirror.model import TopicPartition
 _AGAIN_SECONDS: Final = 0.1
 _NEVER: Final = float("inf")
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
-_ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
+ABSENT: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
 
 
 class AddedPartitions:
@@ -57,7 +57,7 @@ class AddedPartitions:
                 self._absent.discard(where)
             if where not in refused or where in for_good:
                 del self._wanted[where]
-        absent = {where for where, code in refused.items() if code in _ABSENT}
+        absent = {where for where, code in refused.items() if code in ABSENT}
         if absent:
             self._absent |= absent
             self._again_at = now + _AGAIN_SECONDS

@@ -76,6 +76,12 @@ class Refuse(NamedTuple):
     reason: str
 
 
+class Absent(NamedTuple):
+    """The coordinator does not know this target partition: its topic is gone, or not everywhere yet."""
+
+    where: TopicPartition
+
+
 class Speak(NamedTuple):
     """Use this transaction protocol, and this transactional id."""
 
@@ -100,7 +106,7 @@ class RollBack(NamedTuple):
 
 
 Effect = (
-    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse
+    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse | Absent
     | Speak | Abort | Commit | RollBack
 )  # fmt: skip
 Effects = deque[Effect]

@@ -270,7 +270,6 @@ class ProduceTask:
         if answered is None:
             return
         topic, has_changed = answered
-        now = self._clock.monotonic()
         for buffer in self._gate.buffers.values():
             if not buffer.is_aimed_at_topic(topic):
                 continue
@@ -278,7 +277,7 @@ class ProduceTask:
                 buffer.know_limits()
                 self._dispatch.offer(buffer)
             elif has_changed:
-                self._isolation.retry_now(buffer, now)
+                self._isolation.retry_now(buffer, self._clock.monotonic())
 
     # The end.
 
@@ -339,6 +338,8 @@ class ProduceTask:
                 self._guarantee.positions_refused(ledger)
             case wanted.Refuse(where, reason):
                 self._refuse_target(where, reason)
+            case wanted.Absent(where) if where in self._routing.lanes:
+                self._brokers.forget([where])
             case wanted.Speak(second_protocol, transactional_id):
                 self._speak(second_protocol, transactional_id)
             case wanted.Abort(reason, awaits_answers):

@@ -294,6 +294,7 @@ class ExactlyOnce(TransactionIntake):
     def _take_added(self, answer: Answer) -> None:
         for where, code in self._added.take(answer.refused, self._clock.monotonic()).items():
             self._refuse(where, code)
+        self._take_absent(answer.refused)
         if self._added and self.phase is Phase.READY:
             self._open()
         self._release_held()

@@ -2,13 +2,14 @@
 which leads from one phase to the next.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from sparkmirror.clock import Clock
-from sparkmirror.pipeline.produce.added_partitions import AddedPartitions
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.added_partitions import ABSENT, AddedPartitions
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.cadence import Cadence
-from sparkmirror.pipeline.produce.effects import Effects, Offer
+from sparkmirror.pipeline.produce.effects import Absent, Effects, Offer
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.transaction_contents import TransactionContents
 from sparkmirror.pipeline.produce.transaction_phase import Phase, TransactionOptions
@@ -80,6 +81,10 @@ class TransactionIntake:
         for lane in unknown:
             self._added.want(lane.target)
         return not unknown
+
+    def _take_absent(self, refused: Mapping[TopicPartition, int]) -> None:
+        """A range waits for an absent partition as for one whose leader is away: its leader is looked up again."""
+        self._effects.extend(Absent(where) for where, code in refused.items() if code in ABSENT)
 
     def took_in(self, source: PartitionBuffer, lanes: Collection[PartitionBuffer], size_bytes: int) -> None:
         self._contents.add_range(source, lanes)

@@ -10,7 +10,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Abort, Fail, Refuse, RollBack
+from sparkmirror.pipeline.produce.effects import Abort, Absent, Fail, Refuse, RollBack
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.produce_task import Parts, ProduceTask
 from sparkmirror.pipeline.produce.progress import ProgressOptions
@@ -101,3 +101,14 @@ def test_a_roll_back_settles_what_failed_before_it() -> None:
     parts.effects.extend([Fail(ledger, "forbidden"), RollBack()])
     ProduceTask(parts).apply()
     assert ledger.state is State.FAILED and ledger.idle and ledger.retry_at
+
+
+def test_the_leader_of_an_absent_lane_is_forgotten_and_no_other_partitions() -> None:
+    parts = new_parts()
+    parts.routing.lanes[ORDERS] = PartitionBuffer(ORDERS, ORDERS, 0, -1, is_lane=True)
+    leaders = parts.brokers._leaders
+    bills = TopicPartition("bills", 0)
+    leaders._leaders.update({ORDERS: 1, bills: 1})
+    parts.effects.extend([Absent(ORDERS), Absent(bills)])
+    ProduceTask(parts).apply()
+    assert (leaders.of(ORDERS), leaders.of(bills)) == (None, 1)

@@ -15,7 +15,7 @@ from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Abort, Commit, Effect, Offer, Refuse, RollBack, Speak
+from sparkmirror.pipeline.produce.effects import Abort, Absent, Commit, Effect, Offer, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.transaction import ExactlyOnce
@@ -75,6 +75,7 @@ class Desk:
         self.offered: list[PartitionBuffer] = []
         self.rolled_back = 0
         self.refused: list[TopicPartition] = []
+        self.absent: list[TopicPartition] = []
         options = TransactionOptions("B", Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
         seat = Seat("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 3), self.broker)  # type: ignore[arg-type]
         self.transaction = ExactlyOnce(options, 0, seat, self.progress, self, AtOnce(self), spare, self.clock)  # type: ignore[arg-type]
@@ -88,6 +89,8 @@ class Desk:
                 self.offered.append(buffer)
             case Refuse(where):
                 self.refused.append(where)
+            case Absent(where):
+                self.absent.append(where)
             case Commit():
                 self._commit()
             case Abort(reason):
@@ -769,6 +772,16 @@ def test_what_an_aborted_transaction_has_left_in_a_lane_joins_no_open_transactio
     assert not desk.transaction.takes_in([lane])
     desk.poll()
     assert desk.broker.question is None, "the coordinator is told of no partition that owes a marker"
+
+
+def test_the_leader_of_a_lane_that_the_coordinator_does_not_know_is_looked_up_again() -> None:
+    """Else a deleted one would be asked about for ever: only one that cannot be reached fails its sources."""
+    desk = _desk_of_the_first_protocol()
+    lanes = [PartitionBuffer(where, where, 0, -1, is_lane=True) for where in (LATE, BILLS)]
+    assert not desk.transaction.takes_in(lanes)
+    desk.poll()
+    desk.answer(Answer(0, None, {LATE: 3, BILLS: 55}))
+    assert (desk.absent, desk.refused) == ([LATE], [])
 
 
 def _send_by_the_first_protocol(desk: Desk, where: TopicPartition) -> None:
