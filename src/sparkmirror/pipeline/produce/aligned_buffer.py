@@ -17,7 +17,7 @@ from sparkmirror.policy.fillers import Hole
 
 _YOUNG_MS: Final = 6 * 3_600_000
 """A log forgets a producer by the time of its last record, a day later by default (`producer.id.expiration.ms`), and
-then takes any sequence number: of older records one batch at a time is under way."""
+then takes any sequence number: behind older records one batch at a time is under way, until it has younger ones."""
 
 
 class AlignedBuffer(PartitionBuffer):
@@ -31,11 +31,12 @@ class AlignedBuffer(PartitionBuffer):
         """Go on as the flow's producer. Only while idle."""
         self.hole = None
         self._in_flight.identify(append.producer_id, 0, append.sequence)
+        self._in_flight.doubt()
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:  # noqa: ARG002
         """As `PartitionBuffer.next_batch`, with the flow's producer instead of the task's. None also before a hole."""
         if self.is_resending:
-            return super().next_batch(*self._in_flight.identity)
+            return self._watch_age(super().next_batch(*self._in_flight.identity))
         self.hole = None
         while self._waiting.runs and self._in_flight.has_room:
             queued = self._packing.prepare(self._waiting.runs, self.limits, self._traffic(), self.unpacking)
@@ -46,8 +47,25 @@ class AlignedBuffer(PartitionBuffer):
                 self._settle_end(batch)
             self._pass_finished()
             if batch is not None:
-                return batch
+                return self._watch_age(batch)
         return None
+
+    def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
+        """As `PartitionBuffer.succeed`; old records are no sign that the log knows the producer."""
+        is_old = self._is_old(parse_header(batch.data, 0).max_timestamp)
+        moved = super().succeed(batch, base_offset)
+        if is_old:
+            self._in_flight.doubt()
+        return moved
+
+    def _watch_age(self, batch: Batch | None) -> Batch | None:
+        """Nothing goes out behind old records before they are acknowledged."""
+        if batch is not None and self._is_old(parse_header(batch.data, 0).max_timestamp):
+            self._in_flight.doubt()
+        return batch
+
+    def _is_old(self, latest_ms: int) -> bool:
+        return latest_ms < self._clock.time_ns() // 1_000_000 - _YOUNG_MS
 
     def _must_wait(self, queued: QueuedRecords) -> bool:
         """Whether no batch may go out now: a hole comes first, or old records are under way. Raises ProtocolError."""
@@ -61,8 +79,7 @@ class AlignedBuffer(PartitionBuffer):
         if begins > reached:
             self.hole = Hole(reached, begins)
             return True
-        is_old = latest_ms < self._clock.time_ns() // 1_000_000 - _YOUNG_MS
-        return is_old and bool(self._in_flight.batches)
+        return bool(self._in_flight.batches) and self._is_old(latest_ms)
 
     def _settle_end(self, batch: Batch) -> None:
         """What follows its last record may be a hole."""

@@ -87,6 +87,10 @@ class InFlight:
         """The log has a batch of this producer."""
         self._is_known = True
 
+    def doubt(self) -> None:
+        """The log may not know this producer, or not for long."""
+        self._is_known = False
+
     def rested(self, seconds: float) -> None:
         """No batch was acknowledged for so long: the log may have let the producer's state expire."""
         if seconds > _REMEMBERED_SECONDS:

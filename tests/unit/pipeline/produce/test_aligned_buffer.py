@@ -10,6 +10,7 @@ from tests.scenarios.odd_logs import emptied, sealed
 
 from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
 from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.clock import SYSTEM_CLOCK, Clock, SystemClock
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
@@ -26,9 +27,9 @@ NOW_MS = time.time_ns() // 1_000_000
 DAY_MS = 24 * 3_600_000
 
 
-def new_buffer(position: int = 0, *, merging: bool = True) -> AlignedBuffer:
+def new_buffer(position: int = 0, *, merging: bool = True, clock: Clock = SYSTEM_CLOCK) -> AlignedBuffer:
     packing = Packing(merging=merging, keeps_offsets=True)
-    buffer = AlignedBuffer(WHERE, TopicPartition("A.orders", 0), position, 5, packing=packing)
+    buffer = AlignedBuffer(WHERE, TopicPartition("A.orders", 0), position, 5, packing=packing, clock=clock)
     buffer.restart_at(Place(position))
     buffer.append_from(Append(PRODUCER, position + SHIFT))
     return buffer
@@ -155,6 +156,51 @@ def test_of_records_whose_producer_a_log_may_forget_one_batch_is_under_way() -> 
         buffer.succeed(first, 0)
         sent = [one for _ in range(4) if (one := buffer.next_batch(1, 1)) is not None]
         assert len(sent) == under_way
+
+
+def send_all(buffer: AlignedBuffer) -> list[Batch]:
+    sent = []
+    while (one := buffer.next_batch(1, 1)) is not None:
+        sent.append(one)
+    return sent
+
+
+def test_behind_old_records_one_batch_is_under_way_until_a_young_one_is_acknowledged() -> None:
+    buffer = new_buffer(merging=False)
+    ages_ms = (0, 3 * DAY_MS, 0, 0, 0)
+    accept(buffer, 10, *(batch(2 * at, 2, at_ms=NOW_MS - age_ms) for at, age_ms in enumerate(ages_ms)))
+    for offset, under_way in ((0, 1), (2, 1), (4, 1)):
+        sent = send_all(buffer)
+        assert len(sent) == under_way, offset
+        buffer.succeed(sent[0], offset)
+    assert len(send_all(buffer)) == 2, "the log knows the producer again"
+
+
+def test_old_records_that_go_out_again_go_out_alone() -> None:
+    clock = SystemClock()
+    buffer = new_buffer(merging=False, clock=clock)
+    accept(buffer, 8, *(batch(at, 2) for at in (0, 2, 4, 6)))
+    (first,) = send_all(buffer)
+    buffer.succeed(first, 0)
+    sent = send_all(buffer)
+    assert len(sent) == 3
+    clock.time_ns = lambda: (NOW_MS + DAY_MS) * 1_000_000
+    for one in sent:
+        buffer.retry(one)
+    assert buffer.next_batch(1, 1) is sent[0]
+    assert not buffer.sendable
+
+
+def test_a_partition_that_is_taken_on_again_begins_with_one_batch() -> None:
+    """Another process may have written old records since."""
+    buffer = new_buffer(merging=False)
+    accept(buffer, 2, batch(0, 2))
+    (first,) = send_all(buffer)
+    buffer.succeed(first, 0)
+    buffer.restart_at(Place(2))
+    buffer.append_from(Append(PRODUCER, 2 + SHIFT))
+    accept(buffer, 6, *(batch(at, 2) for at in (2, 4)))
+    assert len(send_all(buffer)) == 1
 
 
 def test_records_below_what_the_log_has_are_never_sent() -> None:
