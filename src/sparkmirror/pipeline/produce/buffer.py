@@ -55,8 +55,7 @@ class PartitionBuffer(PartitionLife):
         """`is_ledger` and `is_lane` (`pipeline.produce.routing`): the records are this process's own."""
         super().__init__(source, position, moved)
         self._clock, self._target = clock, target
-        self.slot, self.position = slot, position
-        self.turns = 0
+        self.slot, self.position, self.turns = slot, position, 0
         self._handed_on = self.lineage
         self.is_ledger, self.is_lane = is_ledger, is_lane
         self.route: tuple[int, Any] | None = None
@@ -274,7 +273,8 @@ class PartitionBuffer(PartitionLife):
             done.queued.settle()
         if moved:
             self.progressed_at = self._clock.monotonic()
-            self.failures = 0
+            if batch.spans:  # after a range that went elsewhere, `pipeline.produce.routing` decides
+                self.failures = 0
         self._in_flight.begin_again_if_quiet()
         return moved
 

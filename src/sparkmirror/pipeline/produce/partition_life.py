@@ -7,7 +7,8 @@ from sparkmirror.pipeline.produce.partition_state import Event, State, follow
 
 class PartitionLife(AckedPosition):
     """`is_failed` and `is_held` follow from `state`; `reason` and `failures` are of the last failure and of those since
-    the last acknowledgement; `retry_at` is a monotonic time, 0 where no retry is due."""
+    the last acknowledgement, or, if its records go to several partitions in transactions, the last commit of some;
+    `retry_at` is a monotonic time, 0 where no retry is due."""
 
     __slots__ = ("failures", "is_failed", "is_held", "reason", "rests", "retry_at", "state")
 
@@ -31,6 +32,12 @@ class PartitionLife(AckedPosition):
         self.reason = ""
         self.failures = 0
         self.retry_at = 0.0
+
+    def commit(self) -> None:
+        """What is acknowledged stays. A partition that has moved and flows starts its pauses over."""
+        if self.failures and not self.is_failed and self.place != self.committed:
+            self.failures = 0
+        super().commit()
 
     def refuse_row(self) -> None:
         """A row does not continue the partition: rows are dropped until the reader sends `position` again."""

@@ -44,6 +44,10 @@ class RangeAdmission:
         self._clock = clock
         self._unreached_since: dict[Hashable, float] = {}
 
+    @property
+    def in_transactions(self) -> bool:
+        return self._guarantee.transactional
+
     def judge(self, source: PartitionBuffer, lanes: Collection[PartitionBuffer]) -> Answer | str:
         """About the oldest range of `source` that waits; a string is why its partition is to fail.
 

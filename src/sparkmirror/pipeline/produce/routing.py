@@ -192,6 +192,8 @@ class Routing:
 
     def _finish(self, ticket: Ticket) -> None:
         moved = ticket.buffer.succeed(ticket.entry)
+        if moved and not self._admission.in_transactions:  # there it may be taken back, and only a commit counts
+            ticket.buffer.forget_failures()
         mapped: list[Batch] = []
         for entry in moved:
             done = self._tickets.pop(entry)

@@ -269,6 +269,39 @@ def test_a_lane_is_distinguished_from_a_source_of_the_same_name() -> None:
     assert not other.is_lane
 
 
+def _arrives(story: Story, first: int, failures: int) -> None:
+    story.bring(first, first + 5, AUDIT)
+    story.answer(AUDIT, story.send(AUDIT))
+    assert (story.source.acknowledged, story.source.failures) == (first + 5, failures)
+
+
+def test_at_least_once_the_pauses_of_a_source_begin_again_when_a_range_has_arrived() -> None:
+    story = Story()
+    story.source.failures = 3
+    _arrives(story, 0, 0)
+
+
+def test_in_transactions_the_pauses_of_a_source_begin_again_when_a_range_is_committed() -> None:
+    """One whose transactions are always aborted, with those of all other sources, tries less and less often."""
+    story = in_transactions()
+    story.source.failures = 3
+    story.source.commit()
+    _arrives(story, 0, 3)
+    story.source.roll_back()
+    _arrives(story, 0, 3)
+    story.source.commit()
+    assert story.source.failures == 0
+
+
+def test_a_commit_of_what_came_before_a_failure_does_not_shorten_the_pause_after_it() -> None:
+    story = in_transactions()
+    story.bring(0, 5, AUDIT)
+    story.bring(5, 9, problem="no topic")
+    story.answer(AUDIT, story.send(AUDIT))
+    story.source.commit()
+    assert (story.source.committed.offset, story.source.failures) == (5, 1)
+
+
 def in_transactions() -> Story:
     story = Story()
     story.transaction.transactional = True
