@@ -21,15 +21,18 @@ then takes any sequence number: behind older records one batch at a time is unde
 
 
 class AlignedBuffer(PartitionBuffer):
-    """`hole` is what `next_batch` met, and is to be filled before it gives a batch again."""
+    """`hole` is what `next_batch` met, and is to be filled before it gives a batch again. `append` is another one each
+    time that the task takes the partition on."""
 
-    __slots__ = ("hole",)
+    __slots__ = ("append", "hole")
 
+    append: Append
     hole: Hole | None
 
     def append_from(self, append: Append) -> None:
         """Go on as the flow's producer. Only while idle."""
         self.hole = None
+        self.append = append
         self._in_flight.identify(append.producer_id, 0, append.sequence)
         self._in_flight.doubt()
 
@@ -87,7 +90,8 @@ class AlignedBuffer(PartitionBuffer):
         batch.next_offset = span.first_offset + span.records
 
     def _pass_finished(self) -> None:
-        """A run is finished when the log has taken, or is sent, all of its offsets."""
+        """A run is finished when the log has taken, or is sent, all of its offsets. It may end before the position,
+        where a hole was filled while it was read again."""
         runs = self._waiting.runs
         while runs and self.reach.offset >= runs[0].next_offset:
             queued = self._waiting.take_finished()
@@ -97,7 +101,7 @@ class AlignedBuffer(PartitionBuffer):
             if sent := self._in_flight.batches:
                 sent[-1].lineage = self._handed_on
             else:
-                self.move_to(queued.next_offset, self._handed_on)
+                self.move_to(max(queued.next_offset, self.acknowledged), self._handed_on)
 
     def take_filled(self, hole: Hole, end: int) -> None:
         """The log ends at `end` now, in the hole or at its end."""

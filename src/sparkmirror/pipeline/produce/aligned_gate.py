@@ -29,10 +29,11 @@ class AlignedGate(SequenceGate):
         buffer.append_from(assigned.append)
 
     def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:
+        reached = max(buffer.position, buffer.acknowledged)
         is_another = is_another_topic(buffer.lineage.topic_id, turned.topic_id)
-        if delivery.next_offset >= buffer.position and not is_another:
+        if delivery.next_offset >= reached and not is_another:
             super()._turn(buffer, delivery, turned)
             return
         what = "is another one now" if is_another else f"goes on at offset {delivery.next_offset}"
-        reason = f"the source's log {what}, and the target has up to offset {buffer.position}: offsets cannot be kept"
+        reason = f"the source's log {what}, and the target has up to offset {reached}: offsets cannot be kept"
         self._effects.append(Hold(buffer, f"{reason}; {REBUILD}"))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from sparkmirror.control.assignment import Append
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller
@@ -43,6 +44,34 @@ class AlignmentOptions:
     id_prefix: str
 
 
+class Fillers:
+    """The fillers of a task's partitions. `clients` are closed with them."""
+
+    def __init__(self, clients: FillerClients, id_prefix: str) -> None:
+        self._clients = clients
+        self._id_prefix = id_prefix
+        self._known: dict[TopicPartition, tuple[Append, HoleFiller]] = {}
+
+    def of(self, buffer: AlignedBuffer) -> HoleFiller:
+        """A partition that the task takes on again gets another one, which ends what other processes began since."""
+        known = self._known.get(buffer.source)
+        if known is not None and known[0] is buffer.append:
+            return known[1]
+        self.drop(buffer.source)
+        filler = HoleFiller(self._clients, f"{self._id_prefix}{buffer.target}", buffer.target)
+        self._known[buffer.source] = buffer.append, filler
+        return filler
+
+    def drop(self, source: TopicPartition) -> None:
+        if (known := self._known.pop(source, None)) is not None:
+            known[1].close()
+
+    def close(self) -> None:
+        self._clients.close()
+        for source in list(self._known):
+            self.drop(source)
+
+
 class AlignedOffsets(AtLeastOnce):
     """Fills the holes that `AlignedBuffer`s meet."""
 
@@ -59,8 +88,7 @@ class AlignedOffsets(AtLeastOnce):
         self._options = options
         self._background = background
         self._effects = effects
-        self._clients = FillerClients(options.target)
-        self._fillers: dict[TopicPartition, HoleFiller] = {}
+        self._fillers = Fillers(FillerClients(options.target), options.id_prefix)
         self._filling: dict[TopicPartition, tuple[AlignedBuffer, Hole]] = {}
 
     def fill(self, buffer: AlignedBuffer, hole: Hole) -> None:
@@ -71,11 +99,7 @@ class AlignedOffsets(AtLeastOnce):
         if buffer.source in self._filling:
             return
         self._filling[buffer.source] = (buffer, hole)
-        filler = self._fillers.get(buffer.source)
-        if filler is None:
-            name = f"{self._options.id_prefix}{buffer.target}"
-            filler = self._fillers[buffer.source] = HoleFiller(self._clients, name, buffer.target)
-        work = partial(filler.fill, hole, self._options.filler, _FILL_SECONDS)
+        work = partial(self._fillers.of(buffer).fill, hole, self._options.filler, _FILL_SECONDS)
         self._background.submit((_FILL, buffer.source), work)
 
     def take(self, outcome: Outcome) -> None:
@@ -90,7 +114,7 @@ class AlignedOffsets(AtLeastOnce):
             buffer.take_filled(hole, outcome.result)
             self._effects.extend((Advance(buffer, []), Offer(buffer)))
             return
-        self._fillers.pop(source).close()
+        self._fillers.drop(source)
         if isinstance(outcome.error, EndMoved):
             self._effects.append(Hold(buffer, f"{buffer.target}: {outcome.error}: {_WHY}; {REBUILD}"))
         elif isinstance(outcome.error, FencedError):
@@ -101,9 +125,7 @@ class AlignedOffsets(AtLeastOnce):
             raise outcome.error
 
     def close(self) -> None:
-        self._clients.close()
-        for filler in self._fillers.values():
-            filler.close()
+        self._fillers.close()
 
 
 _WHY: Final = "somebody else has written to the topic, or its log was cut"

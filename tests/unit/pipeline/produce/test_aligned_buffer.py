@@ -1,6 +1,7 @@
 """A buffer that keeps offsets, against a log that takes what continues it: any runs, holes and failures."""
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,9 +14,11 @@ from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.clock import SYSTEM_CLOCK, Clock, SystemClock
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import ProtocolError
-from sparkmirror.model import TopicPartition
+from sparkmirror.kafka.offset_fillers import FillerClients
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
+from sparkmirror.pipeline.produce.aligned_offsets import Fillers
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 from sparkmirror.policy.fillers import Hole
@@ -145,6 +148,33 @@ def test_a_hole_that_was_filled_while_the_partition_went_back_is_met_filled() ->
     buffer.rewind()
     buffer.take_filled(Hole(10, 15), 15)
     assert (buffer.position, buffer.acknowledged) == (10, 15)
+
+
+def test_a_filled_hole_that_is_read_again_in_parts_takes_no_position_back() -> None:
+    buffer = new_buffer(10)
+    accept(buffer, 20, batch(15, 5))
+    assert (buffer.next_batch(1, 1), buffer.hole) == (None, Hole(10, 15))
+    buffer.evict()
+    buffer.rewind()
+    buffer.take_filled(Hole(10, 15), 15)
+    accept(buffer, 12)
+    assert (buffer.position, buffer.acknowledged, buffer.idle) == (12, 15, True)
+    accept(buffer, 20, batch(15, 5))
+    assert buffer.next_batch(1, 1) is not None
+
+
+def test_a_partition_that_is_taken_on_again_gets_another_filler() -> None:
+    """The ids may be another process's since."""
+    with closing(Fillers(FillerClients(Cluster("B", {"bootstrap.servers": "127.0.0.1:1"})), "fills-")) as fillers:
+        buffer = new_buffer()
+        first = fillers.of(buffer)
+        assert fillers.of(buffer) is first
+        buffer.append_from(Append(*buffer.append))
+        second = fillers.of(buffer)
+        assert second is not first
+        assert fillers.of(buffer) is second
+        fillers.drop(WHERE)
+        assert fillers.of(buffer) is not second
 
 
 def test_of_records_whose_producer_a_log_may_forget_one_batch_is_under_way() -> None:

@@ -9,9 +9,11 @@ import pytest
 from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.records import decode_records, encode_batch
-from sparkmirror.control.assignment import Assigned
+from sparkmirror.control.assignment import Append, Assigned
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import NO_EPOCH, Position, TopicPartition
+from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
+from sparkmirror.pipeline.produce.aligned_gate import AlignedGate
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.effects import Effects, Hold
@@ -22,6 +24,7 @@ from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
+from sparkmirror.policy.fillers import Hole
 from sparkmirror.policy.loss import ENDS_THE_MIRROR, LossPolicy
 
 WHERE = TopicPartition("orders", 3)
@@ -30,8 +33,8 @@ WHERE = TopicPartition("orders", 3)
 LOG, NEW_LOG = UUID(int=6), UUID(int=7)
 
 
-def gap_payload(cause: str, from_turns: int = 0) -> bytes:
-    told = {"cause": cause, "id": str(NEW_LOG), "epochs": [], "from": from_turns}
+def gap_payload(cause: str, from_turns: int = 0, topic_id: UUID = NEW_LOG) -> bytes:
+    told = {"cause": cause, "id": str(topic_id), "epochs": [], "from": from_turns}
     return json.dumps(told).encode()
 
 
@@ -75,6 +78,8 @@ class Ledger:
 class Desk:
     """A sequence gate with one partition, from `start` on, and everything around it in sight."""
 
+    kind: type[SequenceGate] = SequenceGate
+
     def __init__(
         self, start: int = 100, restarted_from: Position | None = None, on_data_loss: str = "continue"
     ) -> None:
@@ -85,7 +90,7 @@ class Desk:
         self.task_metrics = TaskMetrics(plan(), self.clock)
         limits = TargetLimits(None, None)  # type: ignore[arg-type]
         policy = LossPolicy(on_data_loss)
-        self.gate = SequenceGate(self.peer, self.ledger, self.task_metrics, limits, AS_THEY_ARE, self.effects, policy)  # type: ignore[arg-type]
+        self.gate = self.kind(self.peer, self.ledger, self.task_metrics, limits, AS_THEY_ARE, self.effects, policy)  # type: ignore[arg-type]
         self.assign(start, restarted_from)
 
     def assign(self, start: int, restarted_from: Position | None = None) -> None:
@@ -124,6 +129,16 @@ class Desk:
             values += [int(record.value or b"") for record in decode_records(batch.data)]
             self.buffer.succeed(batch)
         return values
+
+
+class AlignedDesk(Desk):
+    """Of a flow that keeps offsets."""
+
+    kind = AlignedGate
+
+    def assign(self, start: int, restarted_from: Position | None = None) -> None:
+        assert restarted_from is None, "a topic made again is held"
+        self.gate.take_plan(plan(Assigned(WHERE, start, ((4, 0),), LOG, append=Append(1, start))))
 
 
 def plan(*assigned: Assigned) -> PlanRow:
@@ -493,3 +508,19 @@ def test_a_run_of_a_later_epoch_whose_first_record_is_due_may_begin_earlier() ->
     desk.run(100, 105, leader_epoch=4)
     assert desk.run(103, 107, batch_start=105, leader_epoch=5) is desk.buffer
     assert desk.send_all() == [100, 101, 102, 103, 104, 105, 106]
+
+
+def test_offsets_that_the_target_has_are_not_kept_by_a_source_that_goes_back_below_them() -> None:
+    """Also where the reader has gone back further: a hole was filled meanwhile."""
+    desk, hole = AlignedDesk(), Hole(100, 110)
+    buffer = desk.buffer
+    assert isinstance(buffer, AlignedBuffer)
+    desk.gate.take_run(delivery("run", 100, 110, b"", 1))
+    assert (buffer.next_batch(1, 0), buffer.hole) == (None, hole)
+    buffer.rewind()
+    buffer.take_filled(hole, 110)
+    assert (buffer.position, buffer.acknowledged) == (100, 110)
+    desk.gate.take_gap(delivery("gap", 100, 105, gap_payload("truncation", topic_id=LOG), None, 1))
+    (hold,) = desk.effects
+    assert isinstance(hold, Hold)
+    assert "goes on at offset 105, and the target has up to offset 110" in hold.reason
