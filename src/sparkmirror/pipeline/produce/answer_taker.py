@@ -116,4 +116,6 @@ class AnswerTaker:
             if may_fit and not is_own and not batch.refusals:
                 buffer.await_limits(batch)
                 return
+        if buffer.is_lane:
+            self._routing.note_refusal(buffer, batch)
         self._effects.append(Fail(buffer, describe(produced)))

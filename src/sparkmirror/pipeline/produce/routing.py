@@ -7,7 +7,8 @@ the target refuses a lane, the lane gives up its records: their source partition
 In transactions a range and its position are in one (invariant 4). So the ranges of a source partition wait here, in
 order, until all batches of the first may go out (`pipeline.produce.range_admission`): only then do they enter their
 lanes, and the transaction does not end before it has all of them. When a lane gives up records the transaction is
-aborted, with what went over the other lanes. Owned by `pipeline.produce.produce_task`.
+aborted, with what went over the other lanes, and the source of the refused record fails alone. Owned by
+`pipeline.produce.produce_task`.
 """
 
 from collections import deque
@@ -20,9 +21,10 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle
-from sparkmirror.pipeline.produce.effects import Abort, Advance, Effects, Fail, Hold, Offer, Settle
+from sparkmirror.pipeline.produce.effects import Abort, Advance, BackOff, Effects, Fail, Hold, Offer, Settle
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.log_check import TargetLogCheck
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.range_admission import Answer, RangeAdmission
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
@@ -77,6 +79,7 @@ class Routing:
         self._effects = effects
         self._waiting: dict[PartitionBuffer, deque[Ticket]] = {}
         self._tickets: dict[Batch, Ticket] = {}
+        self._refused: dict[PartitionBuffer, PartitionBuffer] = {}
         self.lanes: dict[TopicPartition, PartitionBuffer] = {}
 
     def take(self, bundle: Bundle) -> list[PartitionBuffer]:
@@ -110,7 +113,7 @@ class Routing:
                 self._tickets.pop(ticket.entry, None)
                 continue
             lanes = dict.fromkeys(self._lane(target) for target, _ in ticket.bundle.pieces)
-            answer = ticket.bundle.problem or self._admission.judge(buffer, lanes)
+            answer = ticket.bundle.problem or self._judge(buffer, lanes)
             if answer is Answer.WAIT:
                 self._drop_evicted(buffer)
                 return list(touched)
@@ -123,6 +126,10 @@ class Routing:
             touched.update(lanes)
         self._waiting.pop(buffer, None)
         return list(touched)
+
+    def _judge(self, buffer: PartitionBuffer, lanes: Collection[PartitionBuffer]) -> Answer | str:
+        """What is to be added to a transaction that will be aborted waits."""
+        return self._admission.judge(buffer, lanes) if self._refused.keys().isdisjoint(lanes) else Answer.WAIT
 
     def _drop_evicted(self, buffer: PartitionBuffer) -> None:
         """Free the records of the last ranges, if the source gave them up to be read again."""
@@ -202,9 +209,18 @@ class Routing:
         if ticket.buffer.is_failed:
             self._effects.append(Settle(ticket.buffer))
 
+    def note_refusal(self, lane: PartitionBuffer, batch: Batch) -> None:
+        """The target refuses this batch of the lane, which fails. In transactions only its source fails with it: those
+        of the batches behind it are read again after the abort, and would meet it again if they paused as long."""
+        assert isinstance(batch.queued, QueuedLaneRecords)
+        if self._admission.in_transactions:
+            self._refused[lane] = batch.queued.ticket.buffer
+
     def _settled(self, lane: PartitionBuffer, following: int, ticket: Ticket) -> None:
         """A batch has left its lane: acknowledged, or given up with all that waited there."""
         if lane.acknowledged >= following or ticket.entry not in self._tickets:
+            return
+        if self._refused.get(lane, ticket.buffer) is not ticket.buffer:
             return
         reason = f"its records for {lane.target} are refused: {lane.reason}"
         self._forget(ticket.buffer, reason)
@@ -222,7 +238,8 @@ class Routing:
 
     def roll_back(self) -> None:
         """The transaction is aborted: the ranges of all sources are read again. Those with records for a lane that has
-        failed fail with it."""
+        failed fail with it, unless the record of another was refused: then the lane goes on at once, if the target took
+        records of it since it had failed before."""
         for lane in self.lanes.values():
             if lane.is_failed:
                 lane.rewind()
@@ -231,6 +248,11 @@ class Routing:
             self._drop_waiting(buffer)
         for lane in self.lanes.values():
             lane.rewind()
+        for lane in self._refused:
+            if lane.state is State.FAILED and lane.failures <= 1:
+                lane.retry_soon(self._clock.monotonic())
+                self._effects.append(BackOff(lane, lane.retry_at))
+        self._refused.clear()
 
     def _free(self, bundle: Bundle) -> None:
         if self._peer is None:

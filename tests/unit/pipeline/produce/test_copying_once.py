@@ -366,9 +366,12 @@ class CopyingOnce(RuleBasedStateMachine):
             buffer.refuse(batch, in_doubt=False)
             if not is_known:
                 self.once.refused_in_doubt(buffer)
-            self.isolation.fail(buffer, "refused")
+            self._refused(buffer, batch)
         if buffer.is_failed:
             self.isolation.settle(buffer)
+
+    def _refused(self, buffer: PartitionBuffer, batch: Batch) -> None:
+        self.isolation.fail(buffer, "refused")
 
     def _succeed(self, buffer: PartitionBuffer, batch: Batch) -> None:
         buffer.succeed(batch)

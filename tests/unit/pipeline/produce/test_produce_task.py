@@ -6,15 +6,18 @@ from typing import Any
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.effects import Abort, Absent, Fail, Refuse, RollBack
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.produce_task import Parts, ProduceTask
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords
+from sparkmirror.pipeline.produce.routing import QueuedLaneRecords, Ticket
 from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
@@ -112,3 +115,20 @@ def test_the_leader_of_an_absent_lane_is_forgotten_and_no_other_partitions() -> 
     parts.effects.extend([Absent(ORDERS), Absent(bills)])
     ProduceTask(parts).apply()
     assert (leaders.of(ORDERS), leaders.of(bills)) == (None, 1)
+
+
+def test_a_record_that_a_lane_refuses_is_known_by_its_source() -> None:
+    parts = new_parts()
+    source = parts.gate.buffers[ORDERS] = PartitionBuffer(ORDERS, None, 0, -1)
+    entry = source.expect(QueuedRecords(memoryview(b""), 0, 1, lambda: None), 1)
+    ticket = Ticket(
+        source, entry, ORDERS, Bundle(Delivery("run", ORDERS, "orders", 0, 1, 1, 1, 0, memoryview(b""), None), 0, ()), 1
+    )
+    lane = PartitionBuffer(ORDERS, ORDERS, 0, -1, is_lane=True)
+    data = memoryview(bytearray(encode_batch([(None, b"v")])))
+    lane.accept(QueuedLaneRecords(data, 1, lambda: None, ticket, ()))
+    batch = lane.next_batch(7, 3)
+    assert batch is not None
+    parts.answer_taker.take(lane, batch, ProducedPartition("orders", 0, 87, -1, ""), 0.0)
+    assert parts.routing._refused == {lane: source}
+    assert [type(effect) for effect in parts.effects] == [Fail]

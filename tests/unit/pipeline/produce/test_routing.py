@@ -15,7 +15,7 @@ from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.drain import Drain
-from sparkmirror.pipeline.produce.effects import Abort, Advance, Effect, Fail, Hold, Offer, Settle
+from sparkmirror.pipeline.produce.effects import Abort, Advance, BackOff, Effect, Fail, Hold, Offer, Settle
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE
@@ -28,7 +28,7 @@ from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
 
-SOURCE = TopicPartition("orders", 0)
+SOURCE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 HOME = TopicPartition("A.orders", 0)
 AUDIT = TopicPartition("audit", 3)
 
@@ -69,7 +69,7 @@ class Transaction:
         return not any(lane.target in self.unknown for lane in lanes)
 
     def took_in(self, source: PartitionBuffer, lanes: Collection[PartitionBuffer], size_bytes: int) -> None:
-        assert source.source == SOURCE and size_bytes > 0
+        assert source.source.topic == SOURCE.topic and size_bytes > 0
         self.contents.append(tuple(lane.target for lane in lanes))
 
 
@@ -86,26 +86,27 @@ class Story:
         nowhere: Any = None
         gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(nowhere, nowhere), AS_THEY_ARE, deque())
         self.source = gate.buffers[SOURCE] = PartitionBuffer(SOURCE, None, 0, 0)
+        self.other = gate.buffers[OTHER] = PartitionBuffer(OTHER, None, 0, 0)
         self.failed: list[str] = []
         self.aborted: list[str] = []
         self.offered: list[TopicPartition] = []
         self.mapped: list[tuple[Span, ...]] = []
         self.landed: list[tuple[int, str]] = []
         self.is_lost = False
+        self.waking: list[PartitionBuffer] = []
         self.transaction = Transaction()
         clock: Any = self.transaction
         admission = RangeAdmission(self.transaction, progress, Drain(clock), self.transaction.reaches, clock)  # type: ignore[arg-type]
-        self.routing = Routing(peer, gate, self.task_metrics, self, admission, AtOnce(self))  # type: ignore[arg-type]
+        self.routing = Routing(peer, gate, self.task_metrics, self, admission, AtOnce(self), clock)  # type: ignore[arg-type]
 
     def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
-        assert buffer is self.source
+        assert not buffer.is_lane
         self.failed.append(reason)
         buffer.fail(reason)
         if buffer.quiet:
             buffer.rewind()
 
     def _close(self, buffer: PartitionBuffer, mapped: list[Batch]) -> None:
-        assert buffer is self.source
         self.mapped += [batch.spans for batch in mapped]
 
     def apply(self, effect: Effect) -> None:
@@ -117,10 +118,11 @@ class Story:
             case Abort(reason, awaits_answers):
                 assert awaits_answers
                 self.aborted.append(reason)
+            case BackOff(lane, _):
+                self.waking.append(lane)
             case Offer(lane):
                 self.offered.append(lane.target)
             case Settle(buffer):
-                assert buffer is self.source
                 if buffer.is_failed and buffer.quiet:
                     buffer.rewind()
             case _:
@@ -138,10 +140,12 @@ class Story:
         self.routing.pass_on()
         return self.offered
 
-    def bring(self, first: int, following: int, *targets: TopicPartition, problem: str = "") -> list[PartitionBuffer]:
+    def bring(
+        self, first: int, following: int, *targets: TopicPartition, problem: str = "", source: TopicPartition = SOURCE
+    ) -> list[PartitionBuffer]:
         """A range of 100 bytes, with one record for each of `targets`."""
         delivery = Delivery(
-            "run", SOURCE, HOME.topic, first, following, following - first, following, 0, memoryview(b""), None,
+            "run", source, HOME.topic, first, following, following - first, following, 0, memoryview(b""), None,
             leader_epoch=7,
         )  # fmt: skip
         pieces = tuple((target, piece_of(first + at)) for at, target in enumerate(targets))
@@ -378,6 +382,59 @@ def test_in_transactions_a_lane_that_gives_up_records_aborts_what_the_other_lane
     lane.rewind()
     reason = "its records for audit-3 are refused: too large"
     assert (story.failed, story.aborted) == ([reason], [f"orders-0: {reason}"])
+
+
+def _refuse(story: Story, target: TopicPartition) -> PartitionBuffer:
+    """The target refuses the lane's oldest batch."""
+    lane, batch = story.routing.lanes[target], story.send(target)
+    lane.refuse(batch, in_doubt=False)
+    story.routing.note_refusal(lane, batch)
+    lane.fail("too large")
+    return lane
+
+
+def _give_up(lane: PartitionBuffer) -> None:
+    lane.rewind()
+    lane.settle(1e9)
+
+
+def test_in_transactions_a_record_that_a_lane_refuses_fails_its_own_source_alone() -> None:
+    """The others would pause as long as it does, and meet it again each time."""
+    story = in_transactions()
+    story.bring(0, 5, AUDIT)
+    story.bring(0, 5, AUDIT, source=OTHER)
+    lane = _refuse(story, AUDIT)
+    story.bring(5, 9, AUDIT, source=OTHER)
+    assert (story.other.is_failed, story.transaction.contents) == (False, [(AUDIT,), (AUDIT,)])
+    _give_up(lane)
+    assert (story.source.is_failed, story.other.is_failed, len(story.aborted)) == (True, False, 1)
+    story.routing.roll_back()
+    story.source.roll_back()
+    story.other.roll_back()
+    assert (lane.retry_at, story.waking) == (story.transaction.now, [lane]), "it goes on at once"
+    lane.resume()
+    assert story.bring(0, 5, AUDIT, source=OTHER) == [lane]
+    story.answer(AUDIT, story.send(AUDIT))
+    assert (story.other.acknowledged, story.failed) == (5, ["its records for audit-3 are refused: too large"])
+
+
+def test_in_transactions_a_lane_that_refuses_one_record_after_another_pauses() -> None:
+    story = in_transactions()
+    for source in (SOURCE, OTHER):
+        story.bring(0, 5, AUDIT, source=source)
+        lane = _refuse(story, AUDIT)
+        _give_up(lane)
+        story.routing.roll_back()
+        lane.resume()
+    assert story.waking == [lane], "only after the first"
+
+
+def test_at_least_once_all_sources_of_what_a_refusing_lane_gives_up_fail() -> None:
+    story = Story()
+    story.bring(0, 5, AUDIT)
+    story.bring(0, 5, AUDIT, source=OTHER)
+    _give_up(_refuse(story, AUDIT))
+    assert story.source.is_failed and story.other.is_failed
 
 
 def test_an_aborted_transaction_empties_all_lanes_and_fails_the_sources_of_a_failed_one() -> None:

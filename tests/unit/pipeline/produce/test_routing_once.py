@@ -21,7 +21,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.drain import Drain
-from sparkmirror.pipeline.produce.effects import Abort, Advance, Effect, Fail, Offer, Settle
+from sparkmirror.pipeline.produce.effects import Abort, Advance, BackOff, Effect, Fail, Offer, Settle
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.range_admission import RangeAdmission
@@ -68,6 +68,8 @@ class RoutingOnce(CopyingOnce):
                 self.isolation.after_progress(buffer)
             case Abort(reason, awaits_answers):
                 self.once.abort(reason, awaits_answers=awaits_answers)
+            case BackOff(buffer, until):
+                self.isolation.back_off(buffer, until)
             case Offer():
                 pass
             case _:
@@ -133,6 +135,11 @@ class RoutingOnce(CopyingOnce):
         moved = buffer.succeed(batch)
         if buffer.is_lane:
             self.routing.acknowledge(buffer, moved)
+
+    def _refused(self, buffer: PartitionBuffer, batch: Batch) -> None:
+        if buffer.is_lane:
+            self.routing.note_refusal(buffer, batch)
+        super()._refused(buffer, batch)
 
     def teardown(self) -> None:
         self.away = set()
