@@ -115,10 +115,14 @@ def used_tasks(admin: Admin, connector: Connector) -> set[int]:
     when a broker does not answer, RequestRefused when a broker has not loaded them within `request.timeout.ms`.
     """
     prefix = transactional_id(connector, 0)[:-1]
-    listed = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
-    names = [name for some in listed for name in some]
-    numbers = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+    numbers = [name.removeprefix(prefix) for name in known_ids(admin, prefix)]
     return {int(number) for number in numbers if number.isdecimal()}
+
+
+def known_ids(admin: Admin, prefix: str) -> set[str]:
+    """The transactional ids that begin so and that the coordinators know, as `used_tasks`."""
+    listed = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
+    return {name for some in listed for name in some if name.startswith(prefix)}
 
 
 def _transactional_ids(admin: Admin, node_id: int) -> list[str]:

@@ -26,7 +26,9 @@ class LedgerView:
         self.unknown_tenures: dict[TopicPartition, str] = {}
         """Records in our format without a readable generation, each as a sentence."""
         self.offsets_producer: int | None = None
-        """The producer id of a flow that keeps offsets."""
+        """The producer id of a flow that keeps offsets: the first one, where two processes began at the same time."""
+        self.last_offsets_producer: int | None = None
+        """The one that compaction will leave."""
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -69,13 +71,20 @@ class LedgerView:
     def take_ours(self, key: bytes | None, value: bytes | None, place: str = "") -> TopicPartition | None:
         """Folds in a record of the positions topic, as `take_connect` does."""
         if key == positions.producer_key(self._connector.source_alias):
-            self.offsets_producer = positions.decode_producer(value)
+            self._take_producer(value)
             return None
         match positions.decode_key(key):
             case (self._connector.source_alias, partition):
                 self._take_record(partition, value, place)
                 return partition
         return None
+
+    def _take_producer(self, value: bytes | None) -> None:
+        """What cannot be read changes nothing: a log is written with one producer id for good."""
+        found = positions.decode_producer(value)
+        self.last_offsets_producer = found
+        if value is None or self.offsets_producer is None:
+            self.offsets_producer = found
 
     def _take_offset(self, partition: TopicPartition, value: bytes | None, place: str, headers: Headers) -> None:
         self._unreadable_offsets.pop(partition, None)

@@ -1,13 +1,15 @@
 """Where a flow that keeps offsets goes on in a partition, by what is known of both logs; pure.
 
-Called by `planning.offset_starts`. The target's log end is the position, if what lies before it is the flow's own. That
-follows from the ledger up to its position, from the last sequence number where records alone, or fillers, lie before
-the end, and else from reading who wrote the batches.
+Called by `planning.offset_starts`. The target's log end is the position, if what lies before it is the flow's own, and
+stands where the source has it. The ledger says so up to its position. What lies above is read on both clusters
+(`planning.log_proof`): who wrote a batch does not tell that it stands at its own offsets.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.model import Topic, is_another_topic
 from sparkmirror.policy.fillers import Hole
 
 SEQUENCES: Final = 1 << 31
@@ -18,7 +20,8 @@ PROVED_MAX: Final = 5_000_000
 @dataclass(frozen=True, slots=True)
 class LogFacts:
     """A partition: `stored` by the ledger, None without; the source's log, mirrored from `first` on, to `source_end`;
-    the target's log from `begins` to `ends`, and the last sequence number that it knows of the flow's producer."""
+    the target's log from `begins` to `ends`, and the last sequence number that it knows of the flow's producer; the
+    source's log begins at `source_begins`."""
 
     stored: int | None
     first: int
@@ -26,6 +29,7 @@ class LogFacts:
     begins: int
     ends: int
     last_sequence: int | None = None
+    source_begins: int = 0
 
     @property
     def next_sequence(self) -> int:
@@ -41,21 +45,15 @@ class LogFacts:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """Mirror from the target's log end on. Offsets before `hides` are fillers, to be deleted before."""
+    """Mirror from the target's log end on. Offsets before `hides` are to be deleted before, if they are fillers: what
+    else lies there the source may have no longer."""
 
     hides: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
-    """Append empty records first."""
-
-    hole: Hole
-
-
-@dataclass(frozen=True, slots=True)
 class Prove:
-    """Go on if the flow wrote all batches of these offsets."""
+    """Go on if both logs have the same in these offsets, by the flow."""
 
     offsets: Hole
     then: GoOn
@@ -68,7 +66,24 @@ class Refuse:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Append empty records first. A log that has others already is to be dealt with `otherwise`; None for an empty
+    one."""
+
+    hole: Hole
+    otherwise: GoOn | Prove | Refuse | None = None
+
+
 Verdict = GoOn | Fill | Prove | Refuse
+
+
+def is_of_this_log(record: PositionRecord, topic: Topic | None) -> bool:
+    """Whether a stored position tells of the log that the target has now: its topic may have been deleted since."""
+    if not record.is_aligned:
+        return False
+    extent = record.extent
+    return extent is None or topic is None or not is_another_topic(extent.topic_id, topic.topic_id)
 
 
 def judge(facts: LogFacts) -> Verdict:
@@ -77,15 +92,41 @@ def judge(facts: LogFacts) -> Verdict:
         return Refuse(f"the target's log ends at offset {facts.ends}, and its source's at {facts.source_end}")
     if facts.stored is not None and facts.ends:
         return _judge_known(facts, facts.stored)
+    if not facts.is_all_ours:
+        return _judge_mixed(facts)
     if facts.ends < facts.first:
-        return Fill(Hole(facts.ends, facts.first)) if facts.is_all_ours else Refuse(_foreign(facts))
-    then = GoOn(facts.first if facts.begins < facts.first else None)
-    if facts.is_all_ours:
-        return then
-    unknown = Hole(max(facts.begins, facts.first), facts.ends)
-    if unknown.stop - unknown.first > PROVED_MAX:
+        return Fill(Hole(facts.ends, facts.first), _without_filling(facts))
+    return _prove(facts, facts.first, _hides(facts))
+
+
+def _judge_mixed(facts: LogFacts) -> Verdict:
+    """The ledger knows no position, and the log has more than records of the flow's producer: all of it is read."""
+    if facts.ends < facts.first or facts.ends - facts.begins > PROVED_MAX:
         return Refuse(_foreign(facts))
-    return Prove(unknown, then)
+    whole, then = Hole(facts.begins, facts.ends), GoOn(_hides(facts))
+    return Prove(whole, then) if whole.first < whole.stop else then
+
+
+def _hides(facts: LogFacts) -> int | None:
+    return facts.first if facts.begins < facts.first else None
+
+
+def _prove(facts: LogFacts, first: int, hides: int | None) -> GoOn | Prove:
+    """Sequence numbers that equal the offsets of a long log vouch for what is not read of it."""
+    first = max(first, facts.begins, facts.source_begins, facts.ends - PROVED_MAX)
+    return GoOn(hides) if first >= facts.ends else Prove(Hole(first, facts.ends), GoOn(hides))
+
+
+def _without_filling(facts: LogFacts) -> GoOn | Prove | Refuse | None:
+    """For a log that ends before `first`, and has records that were mirrored: its position was lost."""
+    if facts.begins >= facts.ends:
+        return None
+    if facts.ends < facts.source_begins:
+        return Refuse(
+            f"no position is stored, the target's log ends at offset {facts.ends}, and its source's begins at "
+            f"{facts.source_begins}: the source may not have its records any more"
+        )
+    return _prove(facts, 0, None)
 
 
 def _judge_known(facts: LogFacts, stored: int) -> Verdict:

@@ -1,5 +1,6 @@
 """The starts of a flow that keeps offsets: finds where the target's logs end, fills what lies before a source's log,
-and refuses logs in which somebody else has written. Called by `planning.starts`; `planning.log_alignment` judges.
+and refuses logs that are not the flow's copy. Called by `planning.starts`; `planning.log_alignment` judges, and
+`planning.log_proof` reads what the ledger does not know.
 
 All steps can be repeated: a process that dies leaves a log from which the next one goes on.
 """
@@ -12,21 +13,22 @@ from typing import Final, NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Append, Assigned
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import init_producer_ids
+from sparkmirror.kafka.fencing import TransactionUnfinished, init_producer_ids, known_ids
 from sparkmirror.kafka.log_edges import delete_before, last_sequences
-from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.kafka.offset_fillers import EndMoved, fill_start
 from sparkmirror.kafka.publish import publish
-from sparkmirror.kafka.wire.batch_owners import read_owners
-from sparkmirror.ledger.positions import encode_producer, producer_key
+from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.ledger.positions import PositionRecord, encode_producer, producer_key
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.first_offsets import first_offsets
-from sparkmirror.planning.log_alignment import Fill, GoOn, LogFacts, Prove, Refuse, Verdict, judge
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.planning.log_alignment import Fill, GoOn, LogFacts, Prove, Refuse, Verdict, is_of_this_log, judge
+from sparkmirror.planning.log_proof import LogProof, NotIdentical
+from sparkmirror.policy.fillers import Hole, id_prefix, transactional_ids
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +44,19 @@ class _Logs(NamedTuple):
     begins: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     last_sequences: Mapping[TopicPartition, int | None]
+    source_begins: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     first: Mapping[TopicPartition, int]
+
+
+class _Pair(NamedTuple):
+    """One partition on both clusters; `known` is the source's lineage at the stored position."""
+
+    where: TopicPartition
+    remote: TopicPartition
+    producer_id: int
+    facts: LogFacts
+    known: Lineage
 
 
 class OffsetStarts:
@@ -57,6 +70,8 @@ class OffsetStarts:
         self._target = target
         self._ledger = ledger
         self._is_patient = is_patient
+        self._there: Mapping[str, Topic] = {}
+        self._known_ids: set[str] | None = None
         self._fills_until = time.monotonic() + _FILL_SECONDS
 
     def settle(self, items: Collection[Assigned], topics: Mapping[str, Topic]) -> list[Assigned]:
@@ -68,14 +83,40 @@ class OffsetStarts:
         refused = [_hold(item, misfits[item.partition]) for item in items if misfits.get(item.partition)]
         if not fitting:
             return [*held, *refused]
-        producer_id = self._producer_id()
-        logs = self._read_logs(fitting, producer_id)
-        begun = [self._begin(item, logs, producer_id) for item in fitting]
-        return [*held, *refused, *(item for item in begun if item is not None)]
+        return [*held, *refused, *self._begin_all(fitting, self._producer_id())]
+
+    def _begin_all(self, items: list[Assigned], producer_id: int) -> list[Assigned]:
+        """One partition whose leader refuses, or does not answer, does not keep the others from their work."""
+        try:
+            self._end_transactions(items)
+            logs = self._read_logs(items, producer_id)
+        except (RequestRefused, AuthorizationFailed, OffsetsUnknown, TransactionUnfinished) as problem:
+            if len(items) == 1:
+                return self._put_off(items[0], problem)
+            half = len(items) // 2
+            return self._begin_all(items[:half], producer_id) + self._begin_all(items[half:], producer_id)
+        return [begun for item in items for begun in self._begin(item, logs, producer_id)]
+
+    def _put_off(self, item: Assigned, problem: SparkMirrorError) -> list[Assigned]:
+        """Another look may find it ready; a run that is to end has none."""
+        if self._is_patient:
+            return [replace(item, unknown=f"its start was not found: {problem}", restarted_from=None, epochs=())]
+        log.warning("%s: %s does not begin yet: %s", self._flow.name, item.partition, problem, extra={"event": "start"})
+        return []
+
+    def _end_transactions(self, items: Collection[Assigned]) -> None:
+        """Take over the fillers of a process that died, or sleeps: a marker that comes later stands anywhere."""
+        prefix = id_prefix(self._flow.connector.group)
+        if self._known_ids is None:
+            self._known_ids = known_ids(self._target, prefix)
+        named = [one for item in items for one in transactional_ids(f"{prefix}{self._remote(item.partition)}")]
+        init_producer_ids(self._target, [one for one in named if one in self._known_ids])
 
     def _misfits(self, items: Collection[Assigned], topics: Mapping[str, Topic]) -> dict[TopicPartition, str]:
         """Partitions that have no counterpart on the target, with the reason; "" where it may still be made."""
-        there = self._target.list_topics({self._flow.remote_topic(item.partition.topic) for item in items})
+        there = self._there = self._target.list_topics(
+            {self._flow.remote_topic(item.partition.topic) for item in items}
+        )
         found: dict[TopicPartition, str] = {}
         for item in items:
             where, remote = item.partition, there.get(self._flow.remote_topic(item.partition.topic))
@@ -93,14 +134,20 @@ class OffsetStarts:
 
     def _producer_id(self) -> int:
         """The flow's producer id: the stored one, or a new one, stored before anything is written with it."""
-        known = self._ledger.view.offsets_producer
-        if known is not None:
-            return known
-        fresh = init_producer_ids(self._target, [None])[None].producer_id
-        record = (producer_key(self._flow.connector.source_alias), encode_producer(fresh))
+        if self._ledger.view.offsets_producer is None:
+            self._store_producer(init_producer_ids(self._target, [None])[None].producer_id)
+        view = self._ledger.view
+        found = view.offsets_producer
+        if found is None:
+            raise SparkMirrorError(f"{self._flow.name}: the positions topic does not keep the flow's producer id.")
+        if view.last_offsets_producer != found:  # another process began at the same time, and came second
+            self._store_producer(found)
+        return found
+
+    def _store_producer(self, producer_id: int) -> None:
+        record = (producer_key(self._flow.connector.source_alias), encode_producer(producer_id))
         publish(self._flow.target, self._flow.ledger_topics.positions, [record])
         self._ledger.read_through(self._target)
-        return fresh if self._ledger.view.offsets_producer is None else self._ledger.view.offsets_producer
 
     def _remote(self, where: TopicPartition) -> TopicPartition:
         return TopicPartition(self._flow.remote_topic(where.topic), where.partition)
@@ -116,96 +163,132 @@ class OffsetStarts:
             if ends == before:
                 break
         begins = self._known(self._target.earliest_offsets(remotes))
+        source_begins = self._known(self._source.earliest_offsets(here))
         source_ends = self._known(self._source.latest_offsets(here))
         is_new = [
-            item.partition for item in items if not ends.get(self._remote(item.partition)) or not self._stored(item)
+            item.partition for item in items if not ends.get(self._remote(item.partition)) or not self._standing(item)
         ]
         first = first_offsets(self._flow, self._source, is_new, all_of_them=self._is_patient)
-        return _Logs(begins, ends, last, source_ends, first)
+        return _Logs(begins, ends, last, source_begins, source_ends, first)
 
     def _known(self, offsets: LogOffsets) -> dict[TopicPartition, int]:
         return offsets.all() if self._is_patient else dict(offsets.known)
 
-    def _stored(self, item: Assigned) -> int | None:
-        """Up to this offset the target has the partition as the source has it, by our own record: a crash, a person or
-        another mirror may have left another one of Connect's."""
+    def _stored(self, item: Assigned) -> PositionRecord | None:
+        """Up to its position the target has the partition as the source has it, by our own record: a crash, a person
+        or another mirror may have left another one of Connect's. None where it tells of a topic that was deleted."""
         record = self._ledger.view.records.get(item.partition)
-        return record.position.offset if record is not None and record.is_aligned else None
+        topic = self._there.get(self._flow.remote_topic(item.partition.topic))
+        return record if record is not None and is_of_this_log(record, topic) else None
 
-    def _begin(self, item: Assigned, logs: _Logs, producer_id: int) -> Assigned | None:
-        """None where the partition is not ready."""
+    def _standing(self, item: Assigned) -> int | None:
+        record = self._stored(item)
+        return None if record is None else record.position.offset
+
+    def _begin(self, item: Assigned, logs: _Logs, producer_id: int) -> list[Assigned]:
+        """Nothing where the partition is not ready."""
+        try:
+            begun = self._find_start(item, logs, producer_id)
+        except NotIdentical as found:
+            begun = _hold(item, str(found))
+        except FencedError:
+            raise
+        except SparkMirrorError as problem:
+            return self._put_off(item, problem)
+        return [] if begun is None else [begun]
+
+    def _find_start(self, item: Assigned, logs: _Logs, producer_id: int) -> Assigned | None:
+        """Raises NotIdentical, ClusterError."""
         where, remote = item.partition, self._remote(item.partition)
-        stored = self._stored(item)
-        if remote not in logs.ends or remote not in logs.begins or where not in logs.source_ends:
+        record = self._stored(item)
+        if not (remote in logs.ends and remote in logs.begins):
             return None
-        ends = logs.ends[remote]
+        if not (where in logs.source_ends and where in logs.source_begins):
+            return None
+        ends, stored = logs.ends[remote], None if record is None else record.position.offset
         first = logs.first.get(where) if stored is None or not ends else stored
         if first is None:
             return None
-        if item.restarted_from is not None and ends:
-            return _hold(item, "the source's topic was made again, and the target has the records of the former one")
-        last = logs.last_sequences.get(remote)
-        facts = LogFacts(stored, first, logs.source_ends[where], logs.begins[remote], ends, last)
-        try:
-            reached = self._carry_out(judge(facts), remote, producer_id, ends)
-        except _Refused as refused:
-            return _hold(item, str(refused))
+        if ends and self._is_of_former_source(item, record):
+            raise NotIdentical("the source's topic was made again, and the target has the records of the former one")
+        edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
+        facts = LogFacts(stored, first, logs.source_ends[where], *edges)
+        known = Lineage.of(record.position) if record is not None and ends else Lineage(item.topic_id)
+        reached = self._carry_out(judge(facts), _Pair(where, remote, producer_id, facts, known))
         if reached is None:
             return None
-        sequence = facts.next_sequence if reached == ends else reached % (1 << 31)
-        is_exact = stored == item.offset == reached and item.restarted_from is None
-        start = item if is_exact else replace(item, offset=reached, epochs=(), restarted_from=None)
+        sequence = facts.next_sequence if reached.offset == ends else reached.offset % (1 << 31)
+        start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         return replace(start, append=Append(producer_id, sequence), extent=None, found=None)
 
-    def _carry_out(self, verdict: Verdict, remote: TopicPartition, producer_id: int, ends: int) -> int | None:
+    def _is_of_former_source(self, item: Assigned, record: PositionRecord | None) -> bool:
+        """Whether the target's log was copied from a topic that was deleted since. A target that was deleted too has
+        nothing of it: what is above its beginning is compared."""
+        if record is not None:
+            return is_another_topic(record.position.topic_id, item.topic_id)
+        return item.restarted_from is not None and item.partition not in self._ledger.view.records
+
+    def _carry_out(self, verdict: Verdict, pair: _Pair) -> Position | None:
         """Where the partition goes on, None where it is not ready yet."""
         match verdict:
             case Refuse(reason):
-                raise _Refused(reason)
-            case Fill(hole):
-                return self._fill(hole, remote, producer_id)
+                raise NotIdentical(reason)
+            case Fill(hole, otherwise):
+                if otherwise is None or self._proof(pair).has_filled(
+                    pair.remote, pair.facts.begins, pair.facts.ends - 1
+                ):
+                    return self._fill(hole, pair)
+                return self._carry_out(otherwise, pair)
             case Prove(offsets, then):
-                self._prove(offsets, remote, producer_id)
-                return self._hide(then.hides, remote, ends)
+                lineage = self._prove(offsets, pair)
+                return self._hide(then.hides, pair, lineage)
             case GoOn(hides):
-                return self._hide(hides, remote, ends)
+                is_exact = pair.facts.stored == pair.facts.ends
+                return self._hide(hides, pair, pair.known if is_exact else Lineage(pair.known.topic_id))
 
-    def _fill(self, hole: Hole, remote: TopicPartition, producer_id: int) -> int | None:
+    def _proof(self, pair: _Pair) -> LogProof:
+        is_committed = self._flow.consumer.isolation_level == "read_committed"
+        source, target = self._source.connection.settings, self._target.connection.settings
+        return LogProof(source, target, is_committed, pair.producer_id)
+
+    def _prove(self, offsets: Hole, pair: _Pair) -> Lineage:
+        """The source is read from the stored position on: what follows tells which epochs its log has now."""
+        begins = max(offsets.first if pair.facts.stored is None else pair.facts.stored, pair.facts.source_begins)
+        known = pair.known if begins == pair.facts.stored else Lineage(pair.known.topic_id)
+        read = Hole(min(begins, offsets.stop), offsets.stop)
+        return self._proof(pair).prove(pair.where, pair.remote, known, read, offsets.first)
+
+    def _fill(self, hole: Hole, pair: _Pair) -> Position | None:
         seconds = float("inf") if self._is_patient else self._fills_until - time.monotonic()
         if seconds <= 0:
             return None
         log.info(
             "%s: %s begins at offset %d: empty records take up the %d offsets before.",
-            self._flow.name, remote, hole.stop, hole.stop - hole.first, extra={"event": "fill"},
+            self._flow.name, pair.remote, hole.stop, hole.stop - hole.first, extra={"event": "fill"},
         )  # fmt: skip
         try:
-            reached = fill_start(self._flow.target, producer_id, remote, hole, seconds)
+            reached = fill_start(self._flow.target, pair.producer_id, pair.remote, hole, seconds)
         except EndMoved as moved:
-            raise _Refused(str(moved)) from moved
-        return None if reached < hole.stop else self._hide(hole.stop, remote, reached)
+            raise NotIdentical(str(moved)) from moved
+        return None if reached < hole.stop else self._delete(pair, hole.stop, Position(reached))
 
-    def _hide(self, offset: int | None, remote: TopicPartition, reached: int) -> int | None:
-        """Delete the empty records; the log begins behind them before anything is mirrored."""
-        if offset is None:
+    def _hide(self, offset: int | None, pair: _Pair, lineage: Lineage) -> Position | None:
+        """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""
+        reached = lineage.at(pair.facts.ends)
+        if offset is None or not self._proof(pair).has_filled(pair.remote, pair.facts.begins, offset - 1):
             return reached
+        return self._delete(pair, offset, reached)
+
+    def _delete(self, pair: _Pair, offset: int, reached: Position) -> Position | None:
         try:
-            delete_before(self._target, {remote: offset})
+            delete_before(self._target, {pair.remote: offset})
         except RequestRefused as refused:
             if refused.code != _POLICY_VIOLATION:
                 raise
             why = "empty records before its beginning cannot be deleted where `cleanup.policy = compact`"
-            raise _Refused(f"{why}: set it to `compact,delete` until the partition is mirrored") from refused
-        begins = self._known(self._target.earliest_offsets([remote])).get(remote)
+            raise NotIdentical(f"{why}: set it to `compact,delete` until the partition is mirrored") from refused
+        begins = self._known(self._target.earliest_offsets([pair.remote])).get(pair.remote)
         return reached if begins == offset else None
-
-    def _prove(self, offsets: Hole, remote: TopicPartition, producer_id: int) -> None:
-        for batch in read_owners(self._target.connection.settings, remote, *offsets):
-            if not batch.is_filler and batch.producer_id != producer_id:
-                raise _Refused(f"somebody else has written records to the target from offset {batch.first} on")
-
-
-class _Refused(Exception):
-    """The partition cannot be mirrored; a clause."""
 
 
 def _hold(item: Assigned, reason: str) -> Assigned:

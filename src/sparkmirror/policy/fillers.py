@@ -15,6 +15,19 @@ FILLERS: Final = (MARKERS, ABORTED)
 RECORDS_MAX: Final = 500_000
 """Empty records of one batch: 0.4 MB with zstd, below the 1 MB that topics take by default."""
 
+IDS: Final = 4
+"""Transactional ids of a partition: the marker of one is written while the next is asked for."""
+
+
+def id_prefix(group: str) -> str:
+    """How the transactional ids of a flow's fillers begin; group is that of its connector."""
+    return f"{group}-sparkmirror-offsets-"
+
+
+def transactional_ids(prefix: str) -> list[str]:
+    """Those of one partition, whose prefix ends with its name."""
+    return [f"{prefix}-{number}" for number in range(IDS)]
+
 
 class Hole(NamedTuple):
     """Offsets from `first` up to `stop` at which the source has no record."""

@@ -56,7 +56,18 @@ def test_the_producer_of_a_flow_that_keeps_offsets_is_no_position() -> None:
     view.take_ours(producer_key("B"), encode_producer(1))
     assert view.offsets_producer == 4711
     view.take_ours(key, b"damaged")
+    assert view.offsets_producer == 4711, "a log is written with one producer id for good"
+    view.take_ours(key, None)
     assert view.offsets_producer is None
+
+
+def test_of_two_processes_that_begin_at_once_the_first_gives_the_producer() -> None:
+    key, view = producer_key("A"), LedgerView(Connector.of_dedicated_mode("A"))
+    view.take_ours(key, encode_producer(1))
+    view.take_ours(key, encode_producer(2))
+    assert (view.offsets_producer, view.last_offsets_producer) == (1, 2)
+    view.take_ours(key, encode_producer(1))
+    assert (view.offsets_producer, view.last_offsets_producer) == (1, 1), "what compaction leaves is the first"
 
 
 def test_members_of_a_later_version_are_ignored_and_missing_ones_have_defaults() -> None:

@@ -1,6 +1,8 @@
-"""Who wrote the batches of a range of a log, by their headers. Blocks; called by `planning.offset_starts`."""
+"""The batches of a range of a log, with who wrote each. Blocks; called by `planning.offset_starts` and
+`planning.log_proof`."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -8,11 +10,11 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from sparkmirror.batch.empty_records import is_empty
 from sparkmirror.batch.header import HEADER_BYTES, BatchHeader, iterate_headers
-from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.lookup import dial_leader, sensible_answers
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _FETCH: Final = 1
 _VERSIONS: Final = (12, 12)
@@ -21,35 +23,83 @@ _WAIT_MS: Final = 500
 _SILENCE_SECONDS: Final = 30.0
 
 
+class LogParted(SparkMirrorError):
+    """The log has no records of the epoch that was named up to the offset that was asked for: it was cut."""
+
+
 class OwnedBatch(NamedTuple):
-    """A batch's first offset and the one behind its last, its producer, -1 without one, and whether it only takes up
-    offsets: a marker, or the empty records of an aborted transaction."""
+    """A batch of a log, with all its bytes. `is_aborted` is known of read_committed reading only."""
 
-    first: int
-    stop: int
-    producer_id: int
-    is_filler: bool
+    header: BatchHeader
+    data: memoryview
+    is_aborted: bool = False
+
+    @property
+    def first(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def stop(self) -> int:
+        """The offset behind its last one."""
+        return self.header.next_offset
+
+    @property
+    def producer_id(self) -> int:
+        """-1 without one."""
+        return self.header.producer_id
+
+    @property
+    def body(self) -> memoryview:
+        return self.data[HEADER_BYTES:]
+
+    @property
+    def is_filler(self) -> bool:
+        """Whether it only takes up offsets: a marker, or the empty records of an aborted transaction."""
+        return self.header.is_control or (self.header.is_transactional and self._is_empty)
+
+    @property
+    def fills_start(self) -> bool:
+        """Whether its records are those of `kafka.offset_fillers.fill_start`."""
+        return not (self.header.is_control or self.header.is_transactional) and self._is_empty
+
+    @property
+    def _is_empty(self) -> bool:
+        return is_empty(self.body, self.header.records_count)
 
 
-def read_owners(settings: ClientSettings, where: TopicPartition, first: int, stop: int) -> Iterator[OwnedBatch]:
-    """The batches from offset `first` up to `stop`, in order. Raises ClusterError, ClusterUnreachable where nothing
-    comes for 30 s: what lies above the high watermark is not sent."""
+def read_owners(
+    settings: ClientSettings,
+    where: TopicPartition,
+    first: int,
+    stop: int,
+    *,
+    is_committed: bool = False,
+    epoch: int = NO_EPOCH,
+) -> Iterator[OwnedBatch]:
+    """The batches from offset `first` up to `stop`, in order; `epoch` is that of the record before `first`.
+
+    Raises ClusterError, ClusterUnreachable where nothing comes for 30 s, since what lies above the high watermark, or
+    with `is_committed` the last stable offset, is not sent; LogParted where the log was cut below `first`.
+    """
     link, _ = dial_leader(settings, where)
     silent_at = time.monotonic() + _SILENCE_SECONDS
     try:
         with sensible_answers(link):
             while first < stop:
-                answer: Any = link.ask(_request(where, first), FetchResponse, link.version(_FETCH, _VERSIONS))
+                request = _request(where, first, is_committed, epoch)
+                answer: Any = link.ask(request, FetchResponse, link.version(_FETCH, _VERSIONS))
                 found = answer.responses[0].partitions[0]
                 if found.error_code != NO_ERROR:
                     raise ClusterUnreachable(f"{where} cannot be read: {error_name(found.error_code)}")
-                content = memoryview(bytes(found.records or b""))
-                for at, header in iterate_headers(content, 0, len(content)):
-                    if header.base_offset >= stop:
+                if found.diverging_epoch is not None and found.diverging_epoch.end_offset >= 0:
+                    raise LogParted(f"{where} ends at offset {found.diverging_epoch.end_offset} in epoch {epoch}")
+                for batch in _batches(found):
+                    if batch.first >= stop:
                         return
-                    if header.next_offset > first:
-                        yield _owned(header, content[at + HEADER_BYTES : at + header.total_bytes])
-                        first, silent_at = header.next_offset, time.monotonic() + _SILENCE_SECONDS
+                    if batch.stop > first:
+                        yield batch
+                        first, silent_at = batch.stop, time.monotonic() + _SILENCE_SECONDS
+                        epoch = NO_EPOCH
                 if time.monotonic() > silent_at:
                     raise ClusterUnreachable(f"{where}: nothing comes from offset {first} on, and {stop} is its end")
     except OSError as broken:
@@ -58,18 +108,27 @@ def read_owners(settings: ClientSettings, where: TopicPartition, first: int, sto
         link.close()
 
 
-def _owned(header: BatchHeader, body: memoryview) -> OwnedBatch:
-    is_filler = header.is_control or (header.is_transactional and is_empty(body, header.records_count))
-    return OwnedBatch(header.base_offset, header.next_offset, header.producer_id, is_filler)
+def _batches(found: Any) -> Iterator[OwnedBatch]:
+    """Those of one answer. An aborted transaction ends at its producer's next marker (KIP-98)."""
+    content = memoryview(bytes(found.records or b""))
+    waiting = deque(sorted((one.first_offset, one.producer_id) for one in found.aborted_transactions or ()))
+    aborting: set[int] = set()
+    for at, header in iterate_headers(content, 0, len(content)):
+        while waiting and waiting[0][0] < header.next_offset:
+            aborting.add(waiting.popleft()[1])
+        is_aborted = header.is_transactional and header.producer_id in aborting
+        if header.is_control:
+            aborting.discard(header.producer_id)
+        yield OwnedBatch(header, content[at : at + header.total_bytes], is_aborted)
 
 
-def _request(where: TopicPartition, offset: int) -> Any:
+def _request(where: TopicPartition, offset: int, is_committed: bool, epoch: int) -> Any:
     topic_class = FetchRequest.FetchTopic
     partition = topic_class.FetchPartition(
         partition=where.partition,
         current_leader_epoch=-1,
         fetch_offset=offset,
-        last_fetched_epoch=-1,
+        last_fetched_epoch=epoch,
         log_start_offset=-1,
         partition_max_bytes=_BYTES_MAX,
     )
@@ -78,7 +137,7 @@ def _request(where: TopicPartition, offset: int) -> Any:
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
         max_bytes=_BYTES_MAX,
-        isolation_level=0,
+        isolation_level=int(is_committed),
         session_id=0,
         session_epoch=-1,
         topics=[topic_class(topic=where.topic, partitions=[partition])],

@@ -27,6 +27,7 @@ from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer
 from sparkmirror.pipeline.relay.schema import FLUSH, PLAN, ROW_SCHEMA, RUN, TRAIL
+from sparkmirror.policy.fillers import id_prefix
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ def _codec(name: str) -> Codec | None:
 
 def _alignment(flow: FlowConfig) -> AlignmentOptions:
     target = flow.producer.reach(flow.target)
-    return AlignmentOptions(target, flow.offsets_filler, f"{flow.connector.group}-sparkmirror-offsets-")
+    return AlignmentOptions(target, flow.offsets_filler, id_prefix(flow.connector.group))
 
 
 def _transactions(flow: FlowConfig) -> TransactionOptions:

@@ -1,0 +1,101 @@
+"""Whether the records of two logs stand at the same offsets, with the same content; pure.
+
+Called by `planning.log_proof`, with a source's batches and those of a target that keeps offsets. Where one log has
+nothing at all, compaction or retention may have removed what the other still has. Where one has a record, and the other
+a marker, aborted records or another record, they do not agree. Times are not compared: the target may stamp its own.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sparkmirror.batch.header import CODEC_MASK, MAGIC
+from sparkmirror.batch.records import Record, decode_records
+from sparkmirror.errors import ProtocolError
+from sparkmirror.kafka.wire.batch_owners import OwnedBatch
+
+
+class _Stretch(NamedTuple):
+    """Offsets of a log: a `batch` that was not looked into, a `record`, or neither, where no record is or was."""
+
+    first: int
+    stop: int
+    batch: OwnedBatch | None = None
+    record: Record | None = None
+    is_opaque: bool = False
+    """What lies here cannot be read, and agrees with anything."""
+
+
+class _Log:
+    def __init__(self, batches: Iterable[OwnedBatch]) -> None:
+        self._batches = iter(batches)
+        self._stretches: deque[_Stretch] = deque()
+
+    def head(self) -> _Stretch | None:
+        if not self._stretches:
+            for batch in self._batches:
+                is_void = batch.is_filler or batch.is_aborted
+                self._stretches.append(_Stretch(batch.first, batch.stop, None if is_void else batch))
+                break
+        return self._stretches[0] if self._stretches else None
+
+    def step(self) -> None:
+        self._stretches.popleft()
+
+    def look_into(self, batch: OwnedBatch) -> None:
+        """Put the head's records in its place."""
+        self.step()
+        self._stretches.extendleft(reversed(list(_records(batch))))
+
+
+def first_difference(source: Iterable[OwnedBatch], target: Iterable[OwnedBatch]) -> int | None:
+    """The first offset at which the logs do not agree, None without one; both in the order of offsets."""
+    here, there = _Log(source), _Log(target)
+    while (one := here.head()) is not None and (other := there.head()) is not None:
+        if one.stop <= other.first:
+            here.step()
+        elif other.stop <= one.first:
+            there.step()
+        elif _are_same_batch(one, other):
+            here.step()
+            there.step()
+        elif one.batch is not None:
+            here.look_into(one.batch)
+        elif other.batch is not None:
+            there.look_into(other.batch)
+        elif _disagree(one, other):
+            return max(one.first, other.first)
+        else:
+            (here if one.stop <= other.stop else there).step()
+    return None
+
+
+def _records(batch: OwnedBatch) -> Iterable[_Stretch]:
+    if batch.header.magic != MAGIC:
+        return [_Stretch(batch.first, batch.stop, is_opaque=True)]
+    try:
+        found = decode_records(batch.data)
+    except ProtocolError:
+        return [_Stretch(batch.first, batch.stop, is_opaque=True)]
+    return [_Stretch(one.offset, one.offset + 1, record=one) for one in found]
+
+
+def _are_same_batch(one: _Stretch, other: _Stretch) -> bool:
+    if one.batch is None or other.batch is None:
+        return False
+    mine, theirs = one.batch.header, other.batch.header
+    return (
+        (one.first, one.stop, mine.records_count, mine.magic) == (other.first, other.stop, theirs.records_count, MAGIC)
+        and not (mine.attributes ^ theirs.attributes) & CODEC_MASK
+        and one.batch.body == other.batch.body
+    )
+
+
+def _disagree(one: _Stretch, other: _Stretch) -> bool:
+    if one.is_opaque or other.is_opaque:
+        return False
+    return _content(one.record) != _content(other.record)
+
+
+def _content(record: Record | None) -> object:
+    return record and (record.key, record.value, record.headers)

@@ -1,0 +1,83 @@
+"""Reads what lies above a stored position on both clusters, for flows that keep offsets: the flow must have written it,
+and it must stand where the source has it. Called by `planning.offset_starts`; `planning.log_comparison` compares.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch, read_owners
+from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.model import TopicPartition
+from sparkmirror.planning.log_comparison import first_difference
+from sparkmirror.policy.fillers import Hole
+
+
+class NotIdentical(SparkMirrorError):
+    """The target's log is not the flow's copy of the source's; a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogProof:
+    """The two clusters of a flow; `is_committed` is the source's isolation level."""
+
+    source: ClientSettings
+    target: ClientSettings
+    is_committed: bool
+    producer_id: int
+
+    def prove(self, where: TopicPartition, remote: TopicPartition, known: Lineage, read: Hole, there: int) -> Lineage:
+        """The lineage of the source's log at `read.stop`, which was `known` at `read.first`.
+
+        The target is read from offset `there` on. Raises NotIdentical, and ClusterError where a log cannot be read.
+        """
+        passed = _Passed(known)
+        epoch = known.leader_epoch
+        source = passed.note(
+            read_owners(self.source, where, *read, is_committed=self.is_committed, epoch=epoch), read.first
+        )
+        target = require_own(read_owners(self.target, remote, there, read.stop), self.producer_id)
+        try:
+            found = first_difference(source, target)
+            deque(target, maxlen=0)
+            deque(source, maxlen=0)
+        except ClusterUnreachable:
+            deque(target, maxlen=0)  # a source that is silent at an offset may never have had it
+            raise
+        except LogParted as parted:
+            raise NotIdentical(f"the source's log was cut below what the target has: {parted}") from parted
+        if found is not None:
+            raise NotIdentical(f"the target has something else at offset {found} than its source")
+        return passed.lineage
+
+    def has_filled(self, remote: TopicPartition, *offsets: int) -> bool:
+        """Whether the batches that hold these offsets are the flow's empty records. Raises ClusterError."""
+        return all(
+            are_start_fillers(read_owners(self.target, remote, at, at + 1), self.producer_id) for at in set(offsets)
+        )
+
+
+@dataclass(slots=True)
+class _Passed:
+    lineage: Lineage
+
+    def note(self, batches: Iterable[OwnedBatch], first: int) -> Iterator[OwnedBatch]:
+        for batch in batches:
+            self.lineage = self.lineage.read(batch.header.partition_leader_epoch, max(batch.first, first))
+            yield batch
+
+
+def require_own(batches: Iterable[OwnedBatch], producer_id: int) -> Iterator[OwnedBatch]:
+    """The batches. Raises NotIdentical at one that neither the flow wrote, nor its fillers."""
+    for batch in batches:
+        if not batch.is_filler and batch.producer_id != producer_id:
+            raise NotIdentical(f"somebody else has written records to the target from offset {batch.first} on")
+        yield batch
+
+
+def are_start_fillers(batches: Iterable[OwnedBatch], producer_id: int) -> bool:
+    """Whether all of the batches, and one at least, hold nothing but the flow's empty records."""
+    kinds = [batch.fills_start and batch.producer_id == producer_id for batch in batches]
+    return bool(kinds) and all(kinds)

@@ -1,0 +1,128 @@
+"""That records which stand elsewhere on the target are found, and that compaction and other batches are not."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkmirror.batch.empty_records import encode_empty
+from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header, stamp
+from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.kafka.wire.batch_owners import OwnedBatch
+from sparkmirror.planning.log_comparison import first_difference
+from sparkmirror.planning.log_proof import NotIdentical, are_start_fillers, require_own
+
+RECORD, VOID, GONE = "record", "void", "gone"
+OURS = 7
+
+
+def data(first: int, values: Sequence[bytes], codec: Codec = Codec.NONE, producer_id: int = OURS) -> OwnedBatch:
+    records = [Record(first + at, 1, b"k", value) for at, value in enumerate(values)]
+    batch = bytearray(encode_batch(records, codec, first))
+    return stamped(batch, first, producer_id, is_transactional=False)
+
+
+def stamped(batch: bytearray, first: int, producer_id: int, *, is_transactional: bool) -> OwnedBatch:
+    stamp(memoryview(batch), 0, parse_header(batch, 0), producer_id, 0, first % (1 << 31), is_transactional)
+    batch[:8] = first.to_bytes(8)  # as a broker does
+    return OwnedBatch(parse_header(batch, 0), memoryview(batch))
+
+
+def marker(at: int, producer_id: int = 99) -> OwnedBatch:
+    header = data(at, [b""], producer_id=producer_id).header
+    return OwnedBatch(header._replace(attributes=CONTROL | TRANSACTIONAL), memoryview(b""))
+
+
+class Cell(NamedTuple):
+    """What one offset has, and whether a batch ends behind it."""
+
+    kind: str
+    value: bytes
+    ends_batch: bool = False
+
+
+def log_of(cells: Sequence[Cell], first: int, codec: Codec = Codec.NONE) -> Iterator[OwnedBatch]:
+    ended = 0
+    numbered = []
+    for at, cell in enumerate(cells, first):
+        numbered.append((at, cell, ended))
+        ended += cell.ends_batch
+    for (kind, _), some in groupby(numbered, lambda one: (one[1].kind, one[2])):
+        run = list(some)
+        if kind == RECORD:
+            yield data(run[0][0], [cell.value for _, cell, _ in run], codec)
+        elif kind == VOID:
+            yield from (marker(at) for at, _, _ in run)
+
+
+kinds = st.sampled_from([RECORD, RECORD, RECORD, VOID])
+logs = st.lists(st.tuples(kinds, st.booleans(), st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30)
+
+
+def sides(drawn: Sequence[tuple[str, bool, bool, bool, bool]]) -> tuple[list[Cell], list[Cell]]:
+    """The same content, each side with batches and compaction of its own."""
+    source, target = [], []
+    for at, (kind, here, there, gone_here, gone_there) in enumerate(drawn):
+        value = b"value %d" % at
+        source.append(Cell(GONE if gone_here else kind, value, here))
+        target.append(Cell(GONE if gone_there else kind, value, there))
+    return source, target
+
+
+@given(logs, st.integers(0, 1 << 40), st.sampled_from([Codec.NONE, Codec.ZSTD]))
+def test_a_copy_agrees_however_its_batches_are_cut_and_whatever_compaction_took(
+    drawn: list[tuple[str, bool, bool, bool, bool]], first: int, codec: Codec
+) -> None:
+    source, target = sides(drawn)
+    assert first_difference(log_of(source, first), log_of(target, first, codec)) is None
+
+
+@given(logs, st.integers(0, 1 << 40), st.data())
+def test_a_stray_marker_that_moved_what_follows_is_found_where_it_stands(
+    drawn: list[tuple[str, bool, bool, bool, bool]], first: int, draws: st.DataObject
+) -> None:
+    source, target = sides([(kind, here, there, False, False) for kind, here, there, _, _ in drawn])
+    places = [at for at, cell in enumerate(source) if cell.kind == RECORD]
+    if not places:
+        return
+    at = draws.draw(st.sampled_from(places))
+    moved = [*target[:at], Cell(VOID, b""), *target[at:]]
+    assert first_difference(log_of(source, first), log_of(moved, first)) == first + at
+
+
+@given(logs, st.data())
+def test_a_record_where_the_source_has_another_or_a_marker_is_found(
+    drawn: list[tuple[str, bool, bool, bool, bool]], draws: st.DataObject
+) -> None:
+    source, target = sides([(kind, here, there, False, False) for kind, here, there, _, _ in drawn])
+    at = draws.draw(st.integers(0, len(target) - 1))
+    target[at] = target[at]._replace(kind=RECORD, value=b"another")
+    assert first_difference(log_of(source, 0), log_of(target, 0)) == at
+
+
+def test_records_of_an_aborted_transaction_are_none() -> None:
+    aborted = data(3, [b"a", b"b"])._replace(is_aborted=True)
+    assert first_difference([aborted], [marker(3), marker(4)]) is None
+    assert first_difference([aborted], [data(3, [b"a", b"b"])]) == 3
+
+
+def test_a_record_of_somebody_else_is_no_proof_and_a_marker_may_be_anybodys() -> None:
+    assert len(list(require_own([data(0, [b"x"]), marker(1)], OURS))) == 2
+    with pytest.raises(NotIdentical, match="from offset 5 on"):
+        list(require_own([data(5, [b"x"], producer_id=8)], OURS))
+
+
+def empty(first: int, records: int, producer_id: int = OURS, *, is_transactional: bool = False) -> OwnedBatch:
+    return stamped(encode_empty(records, 1), first, producer_id, is_transactional=is_transactional)
+
+
+def test_only_the_flows_own_empty_records_may_be_deleted() -> None:
+    assert are_start_fillers([empty(0, 300)], OURS)
+    assert not are_start_fillers([], OURS)
+    assert not are_start_fillers([empty(0, 300), data(300, [b"x"])], OURS)
+    assert not are_start_fillers([empty(0, 300, producer_id=8)], OURS)
+    assert not are_start_fillers([empty(0, 300, is_transactional=True)], OURS)
+    assert not are_start_fillers([marker(0, OURS)], OURS)
