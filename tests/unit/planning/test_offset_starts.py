@@ -1,0 +1,247 @@
+"""The starts of a flow that keeps offsets, between logs that stand in memory: what is held, and what goes on."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from tests.flows import flow_of
+from tests.unit.planning.test_log_comparison import OURS, data, empty, marker
+
+from sparkmirror.control.assignment import Append, Assigned
+from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch
+from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.positions import PositionRecord, decode_producer
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.model import Epochs, Position, Topic, TopicPartition
+from sparkmirror.planning import log_proof, offset_starts
+from sparkmirror.planning.offset_starts import OffsetStarts
+
+WHERE = TopicPartition("orders", 0)
+HERE, THERE, FORMER = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+class Cluster:
+    """An `Admin` over logs of whole batches, by partition."""
+
+    def __init__(self, alias: str, topic_id: UUID, order: list[str]) -> None:
+        self.alias = alias
+        self.topic_id = topic_id
+        self.logs: dict[TopicPartition, list[OwnedBatch]] = {}
+        self.order = order
+        self.parted: int | None = None
+        self.connection = SimpleNamespace(settings=self)
+
+    def list_topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        return {name: Topic(name, self.topic_id, 1, 1) for name in names}
+
+    def _edge(self, of: Callable[[list[OwnedBatch]], int], partitions: Iterable[TopicPartition]) -> LogOffsets:
+        found = {where: self.logs.get(where, []) for where in partitions}
+        return LogOffsets(self.alias, {where: of(batches) if batches else 0 for where, batches in found.items()})
+
+    def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        return self._edge(lambda batches: batches[0].first, partitions)
+
+    def latest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        return self._edge(lambda batches: batches[-1].stop, partitions)
+
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        self.order.append("ends")
+        return self.latest_offsets(partitions)
+
+    def read(self, where: TopicPartition, first: int, stop: int, epoch: int) -> Iterator[OwnedBatch]:
+        if self.parted is not None and epoch >= 0:
+            raise LogParted(f"ends at offset {self.parted} in epoch {epoch}")
+        for batch in self.logs[where]:
+            if first < batch.stop and batch.first < stop:
+                yield batch
+
+
+class World:
+    """Both clusters, the ledger, and what was done to them in its `order`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.flow = flow_of("preserve.offsets.enabled = true", "A.consumer.isolation.level = read_committed")
+        self.order: list[str] = []
+        self.source, self.target = Cluster("A", HERE, self.order), Cluster("B", THERE, self.order)
+        self.view = SimpleNamespace(records={}, offsets_producer=OURS, last_offsets_producer=OURS)
+        self.published: list[int | None] = []
+        self.last: dict[TopicPartition, int] = {}
+        self.known_ids: set[str] = set()
+        self.forbidden: set[TopicPartition] = set()
+        for name, stand_in in (
+            ("last_sequences", self._last_sequences),
+            ("known_ids", lambda _, prefix: {one for one in self.known_ids if one.startswith(prefix)}),
+            ("init_producer_ids", self._take_ids),
+            ("publish", self._publish),
+            ("delete_before", lambda _, offsets: self.order.append(f"delete before {[*offsets.values()]}")),
+        ):
+            monkeypatch.setattr(offset_starts, name, stand_in)
+        monkeypatch.setattr(offset_starts, "first_offsets", self._first_offsets)
+        monkeypatch.setattr(log_proof, "read_owners", self._read_owners)
+
+    @property
+    def remote(self) -> TopicPartition:
+        return TopicPartition(self.flow.remote_topic("orders"), 0)
+
+    def has(self, source: Sequence[OwnedBatch], target: Sequence[OwnedBatch]) -> None:
+        self.source.logs[WHERE], self.target.logs[self.remote] = list(source), list(target)
+
+    def stores(self, offset: int, epochs: Epochs = (), topic_id: UUID = HERE, there: UUID = THERE) -> None:
+        extent = Extent(self.remote.topic, there, offset)
+        position = Position(offset, epochs, topic_id)
+        self.view.records[WHERE] = PositionRecord(position, 1, 0, extent=extent, is_aligned=True)
+
+    def settle(self, *partitions: TopicPartition) -> dict[TopicPartition, Assigned]:
+        names = partitions or (WHERE,)
+        ledger = SimpleNamespace(view=self.view, read_through=lambda _: None)
+        starts = OffsetStarts(
+            self.flow, cast(Admin, self.source), cast(Admin, self.target), cast(LedgerReader, ledger), is_patient=False
+        )
+        topics = {one.topic: Topic(one.topic, HERE, 1, 1) for one in names}
+        begun = starts.settle([Assigned(one, 0, topic_id=HERE) for one in names], topics)
+        return {item.partition: item for item in begun}
+
+    def _last_sequences(self, _: object, wanted: Iterable[TopicPartition], producer_id: int) -> dict[Any, int | None]:
+        if found := self.forbidden.intersection(wanted):
+            raise AuthorizationFailed(f"no READ on {found}")
+        return {where: self.last.get(where) for where in wanted}
+
+    def _take_ids(self, _: object, names: Sequence[str | None]) -> dict[str | None, ProducerIdentity]:
+        self.order += [f"take {name}" for name in names]
+        return {name: ProducerIdentity(8, 0) for name in names}
+
+    def _publish(self, _: object, __: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        for _, value in records:
+            found = decode_producer(value)
+            self.published.append(found)
+            self.view.last_offsets_producer = found
+            self.view.offsets_producer = self.view.offsets_producer or found
+
+    def _first_offsets(self, _: object, source: Cluster, wanted: list[TopicPartition], **__: bool) -> Mapping[Any, int]:
+        return source.earliest_offsets(wanted).known
+
+    def _read_owners(
+        self, cluster: Cluster, where: TopicPartition, first: int, stop: int, *, is_committed: bool = False,
+        epoch: int = -1,
+    ) -> Iterator[OwnedBatch]:  # fmt: skip
+        return cluster.read(where, first, stop, epoch)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def values(first: int, count: int) -> list[bytes]:
+    return [b"value %d" % at for at in range(first, first + count)]
+
+
+def of_epoch(batch: OwnedBatch, epoch: int) -> OwnedBatch:
+    return batch._replace(header=batch.header._replace(partition_leader_epoch=epoch))
+
+
+def test_what_follows_a_stray_marker_is_held_though_the_flow_wrote_it(world: World) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(0, 4)), marker(4), data(5, values(4, 5))])
+    world.stores(4)
+    assert "something else at offset 4" in world.settle()[WHERE].unknown
+
+
+def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(world: World) -> None:
+    source = [of_epoch(data(at, values(at, 2)), epoch) for at, epoch in ((0, 3), (2, 3), (4, 5), (6, 5))]
+    world.has(source, [data(0, values(0, 6))])
+    world.stores(2, ((3, 0),))
+    begun = world.settle()[WHERE]
+    assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
+    assert begun.append == Append(OURS, 6)
+
+
+def test_a_source_that_was_cut_below_the_stored_position_meanwhile_is_noticed(world: World) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(0, 6))])
+    world.stores(4, ((3, 0),))
+    world.source.parted = 3
+    assert "was cut below what the target has" in world.settle()[WHERE].unknown
+
+
+def test_a_source_that_was_cut_above_the_stored_position_and_filled_again_is_noticed(world: World) -> None:
+    world.has([data(0, values(0, 5)), data(5, values(100, 5))], [data(0, values(0, 8))])
+    world.stores(2)
+    assert "something else at offset 5" in world.settle()[WHERE].unknown
+
+
+def test_records_that_the_target_keeps_longer_than_the_source_are_never_deleted(world: World) -> None:
+    world.has([data(6, values(6, 4))], [data(0, values(0, 10))])
+    world.last[world.remote] = 9
+    begun = world.settle()[WHERE]
+    assert (begun.offset, begun.unknown) == (10, "")
+    assert not [one for one in world.order if one.startswith("delete")]
+
+
+def test_empty_records_before_the_first_are_deleted(world: World) -> None:
+    world.has([data(6, values(6, 4))], [empty(0, 6)])
+    world.last[world.remote] = 5
+    world.settle()
+    assert "delete before [6]" in world.order
+
+
+def test_a_start_is_not_filled_behind_records_that_only_the_target_has(world: World) -> None:
+    world.has([data(6, values(6, 4))], [data(0, values(0, 3))])
+    world.last[world.remote] = 2
+    assert "may not have its records any more" in world.settle()[WHERE].unknown
+
+
+def test_a_target_that_was_deleted_as_asked_begins_again_in_any_number_of_looks(world: World) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(0, 3))])
+    world.stores(300, there=FORMER)
+    world.last[world.remote] = 2
+    begun = world.settle()[WHERE]
+    assert (begun.offset, begun.unknown) == (3, "")
+
+
+def test_a_position_in_a_source_that_was_deleted_holds_what_the_target_has_of_it(world: World) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(0, 3))])
+    world.stores(3, topic_id=FORMER)
+    assert "was made again" in world.settle()[WHERE].unknown
+
+
+def test_open_transactions_of_fillers_end_before_the_end_is_read(world: World) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(0, 3))])
+    world.stores(3)
+    name = f"A-mm2-sparkmirror-offsets-{world.remote}-1"
+    world.known_ids = {name, f"A-mm2-sparkmirror-offsets-{world.remote}1-0", "another"}
+    world.settle()
+    assert world.order[:2] == [f"take {name}", "ends"]
+
+
+def test_a_partition_that_is_refused_or_cannot_be_read_keeps_no_other_from_its_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [TopicPartition(topic, 0) for topic in ("forbidden", "broken", "good")]
+    _, broken, good = names
+    for one in names:
+        world.source.logs[one] = [data(0, values(0, 9))]
+        world.target.logs[TopicPartition(world.flow.remote_topic(one.topic), 0)] = [data(0, values(0, 3))]
+    world.forbidden = {TopicPartition(world.flow.remote_topic("forbidden"), 0)}
+
+    def read(cluster: Cluster, where: TopicPartition, first: int, stop: int, **_: object) -> Iterator[OwnedBatch]:
+        if where == broken:
+            raise ClusterUnreachable("nothing comes")
+        return cluster.read(where, first, stop, -1)
+
+    monkeypatch.setattr(log_proof, "read_owners", read)
+    assert [*world.settle(*names)] == [good]
+
+
+def test_the_process_that_came_second_publishes_the_first_ones_producer_again(world: World) -> None:
+    world.has([data(0, values(0, 10))], [])
+    world.view.last_offsets_producer = 4711
+    begun = world.settle()[WHERE]
+    assert begun.append == Append(OURS, 0)
+    assert world.published == [OURS]
+    world.settle()
+    assert world.published == [OURS], "once"
