@@ -6,7 +6,7 @@ a marker, aborted records or another record, they do not agree. Times are not co
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from sparkmirror.batch.header import CODEC_MASK, MAGIC
@@ -27,15 +27,15 @@ class _Stretch(NamedTuple):
 
 
 class _Log:
-    def __init__(self, batches: Iterable[OwnedBatch]) -> None:
+    def __init__(self, batches: Iterable[OwnedBatch], is_void: Callable[[OwnedBatch], bool]) -> None:
         self._batches = iter(batches)
+        self._is_void = is_void
         self._stretches: deque[_Stretch] = deque()
 
     def head(self) -> _Stretch | None:
         if not self._stretches:
             for batch in self._batches:
-                is_void = batch.is_filler or batch.is_aborted
-                self._stretches.append(_Stretch(batch.first, batch.stop, None if is_void else batch))
+                self._stretches.append(_Stretch(batch.first, batch.stop, None if self._is_void(batch) else batch))
                 break
         return self._stretches[0] if self._stretches else None
 
@@ -50,7 +50,7 @@ class _Log:
 
 def first_difference(source: Iterable[OwnedBatch], target: Iterable[OwnedBatch]) -> int | None:
     """The first offset at which the logs do not agree, None without one; both in the order of offsets."""
-    here, there = _Log(source), _Log(target)
+    here, there = _Log(source, _has_no_record), _Log(target, lambda batch: batch.is_filler)
     while (one := here.head()) is not None and (other := there.head()) is not None:
         if one.stop <= other.first:
             here.step()
@@ -68,6 +68,11 @@ def first_difference(source: Iterable[OwnedBatch], target: Iterable[OwnedBatch])
         else:
             (here if one.stop <= other.stop else there).step()
     return None
+
+
+def _has_no_record(batch: OwnedBatch) -> bool:
+    """Empty records of a transaction are records of the source, which may be a target itself."""
+    return batch.header.is_control or batch.is_aborted
 
 
 def _records(batch: OwnedBatch) -> Iterable[_Stretch]:

@@ -19,10 +19,18 @@ RECORD, VOID, GONE = "record", "void", "gone"
 OURS = 7
 
 
-def data(first: int, values: Sequence[bytes], codec: Codec = Codec.NONE, producer_id: int = OURS) -> OwnedBatch:
-    records = [Record(first + at, 1, b"k", value) for at, value in enumerate(values)]
+def data(
+    first: int,
+    values: Sequence[bytes],
+    codec: Codec = Codec.NONE,
+    producer_id: int = OURS,
+    *,
+    is_transactional: bool = False,
+    key: bytes = b"k",
+) -> OwnedBatch:
+    records = [Record(first + at, 1, key, value) for at, value in enumerate(values)]
     batch = bytearray(encode_batch(records, codec, first))
-    return stamped(batch, first, producer_id, is_transactional=False)
+    return stamped(batch, first, producer_id, is_transactional=is_transactional)
 
 
 def stamped(batch: bytearray, first: int, producer_id: int, *, is_transactional: bool) -> OwnedBatch:
@@ -107,6 +115,16 @@ def test_records_of_an_aborted_transaction_are_none() -> None:
     aborted = data(3, [b"a", b"b"])._replace(is_aborted=True)
     assert first_difference([aborted], [marker(3), marker(4)]) is None
     assert first_difference([aborted], [data(3, [b"a", b"b"])]) == 3
+
+
+def test_empty_records_of_a_transaction_are_records_of_the_source_and_fill_the_target_however_they_are_packed() -> None:
+    filled = data(0, [b"", b""], Codec.GZIP, is_transactional=True, key=b"")
+    assert filled.is_filler
+    assert not filled.fills_start
+    assert first_difference([filled], [filled]) == 0
+    assert first_difference([filled], [data(0, [b"", b""], key=b"")]) is None
+    assert first_difference([marker(0), marker(1)], [filled]) is None
+    assert not data(0, [b"", b"x"], Codec.GZIP, is_transactional=True).is_filler
 
 
 def test_a_record_of_somebody_else_is_no_proof_and_a_marker_may_be_anybodys() -> None:

@@ -10,7 +10,8 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from sparkmirror.batch.empty_records import is_empty
 from sparkmirror.batch.header import HEADER_BYTES, BatchHeader, iterate_headers
-from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.batch.records import decode_records
+from sparkmirror.errors import ClusterUnreachable, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.lookup import dial_leader, sensible_answers
@@ -55,16 +56,24 @@ class OwnedBatch(NamedTuple):
     @property
     def is_filler(self) -> bool:
         """Whether it only takes up offsets: a marker, or the empty records of an aborted transaction."""
-        return self.header.is_control or (self.header.is_transactional and self._is_empty)
+        return self.header.is_control or (self.header.is_transactional and (self._is_encoded_empty or self._is_empty))
 
     @property
     def fills_start(self) -> bool:
-        """Whether its records are those of `kafka.offset_fillers.fill_start`."""
-        return not (self.header.is_control or self.header.is_transactional) and self._is_empty
+        """Whether its bytes are those of `kafka.offset_fillers.fill_start`."""
+        return not (self.header.is_control or self.header.is_transactional) and self._is_encoded_empty
+
+    @property
+    def _is_encoded_empty(self) -> bool:
+        return is_empty(self.body, self.header.records_count)
 
     @property
     def _is_empty(self) -> bool:
-        return is_empty(self.body, self.header.records_count)
+        """Also where the broker has compressed it otherwise."""
+        try:
+            return all(not (one.key or one.value or one.headers) for one in decode_records(self.data))
+        except ProtocolError:
+            return False
 
 
 def read_owners(
