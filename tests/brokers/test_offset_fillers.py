@@ -7,7 +7,9 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from kafka.protocol.producer import AddPartitionsToTxnRequest
+from tests.scenarios.test_transactions import write_transactions
 
+from sparkmirror.batch.records import decode_records
 from sparkmirror.errors import FencedError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
@@ -160,6 +162,24 @@ def test_a_batch_of_somebody_else_is_recognised(
 
     assert [(one.first, one.stop, one.is_filler) for one in owners] == [(0, 5, False), (5, 6, False), (6, 7, True)]
     assert [one.producer_id for one in owners][:2] == [producer_id, -1]
+
+
+def test_the_batches_of_aborted_transactions_are_known_as_such_to_a_committed_reader(
+    target: Admin, cluster: Cluster, unique: Callable[[str], str]
+) -> None:
+    topic = unique("transactions")
+    assert target.create_topics([NewTopic(topic, 2, 1)]) == {topic: None}
+    write_transactions(cluster.client, topic, unique("writer"))
+    where = TopicPartition(topic, 0)
+    end = end_of(target, where)
+
+    batches = list(read_owners(target.connection.settings, where, 0, end, is_committed=True, epoch=0))
+
+    assert any(one.is_aborted and not one.header.is_control for one in batches)
+    kept = [one for one in batches if not (one.is_aborted or one.header.is_control)]
+    found = [(record.offset, record.value) for one in kept for record in decode_records(one.data)]
+    assert found == read_all(cluster, where, "read_committed")
+    assert not any(one.is_aborted for one in read_owners(target.connection.settings, where, 0, end))
 
 
 def test_empty_records_fit_any_topic(target: Admin, cluster: Cluster, unique: Callable[[str], str]) -> None:

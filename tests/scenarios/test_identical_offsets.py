@@ -1,7 +1,9 @@
 """A flow that keeps offsets: each record is found on the target where it is on the source."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
+import pytest
 from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Place
 from tests.oracle import Client, read_messages
@@ -12,9 +14,9 @@ from tests.scenarios.test_transactions import write_transactions
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import init_producer_ids
 from sparkmirror.kafka.log_edges import delete_before
-from sparkmirror.kafka.offset_fillers import fill_start
+from sparkmirror.kafka.offset_fillers import FillerClients, HoleFiller, fill_start
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.policy.fillers import MARKERS, Hole
 
 START = 1_200_345
 KEEPS = "preserve.offsets.enabled = true"
@@ -96,3 +98,25 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
     mirror_once(text)
     assert_identical(source, target, topic, remote, 2)
     assert committed(target, group, remote, 2) == {0: (START + 77, None), 1: (60, None)}
+
+
+def test_a_stray_marker_on_the_target_holds_its_partition_before_anything_is_written_behind_it(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+) -> None:
+    topic, alias = unique("ledger"), unique("same")
+    remote = f"{alias}.{topic}"
+    make_topics(source, {topic: 1})
+    write(source, topic, [Note(b"%d" % at) for at in range(100)])
+    text = file_of(source, target, alias, topic)
+    mirror_once(text)
+    assert_identical(source, target, topic, remote, 1)
+
+    with closing(FillerClients(Cluster("any", target))) as clients:
+        filler = HoleFiller(clients, unique("foreign"), TopicPartition(remote, 0))
+        assert filler.fill(Hole(100, 101), MARKERS, 60.0) == 101
+        filler.close()
+    write(source, topic, [Note(b"%d" % at) for at in range(100, 150)])
+
+    with pytest.raises(AssertionError, match="the target has something else at offset 100 than its source"):
+        mirror_once(text)
+    assert spans(target, remote, 1) == {0: (0, 101)}
