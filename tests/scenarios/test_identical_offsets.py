@@ -99,6 +99,11 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
     assert_identical(source, target, topic, remote, 2)
     assert committed(target, group, remote, 2) == {0: (START + 77, None), 1: (60, None)}
 
+    commit(source, group, topic, {0: START + 80, 1: 61})
+    mirror_once(text)
+    moved = {0: (START + 80, None), 1: (61, None)}
+    assert committed(target, group, remote, 2) == moved, "a run without a record knows the topic too"
+
 
 def test_a_stray_marker_on_the_target_holds_its_partition_before_anything_is_written_behind_it(
     source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce

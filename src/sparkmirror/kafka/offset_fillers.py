@@ -10,6 +10,7 @@ batches of `fill_start` are appended by the flow's producer, whose sequence numb
 """
 
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from itertools import cycle
 from threading import Lock
@@ -46,6 +47,9 @@ _SECONDS_MAX: Final = 60.0
 _TRANSACTION_MS: Final = 60_000
 _IDS: Final = 4
 """Transactional ids of a partition: the marker of one is written while the next is asked for."""
+_SPARE: Final = _IDS
+"""The last offsets of a hole are filled when the end of all before is known: markers that are sent twice, as after a
+broker's restart, take them."""
 _MESSAGE_TOO_LARGE: Final = 10
 
 
@@ -109,13 +113,21 @@ class HoleFiller:
             taken = init_producer_ids(admin, names, _TRANSACTION_MS)
             self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
         reached = _end_within(admin, self._where, hole)
-        planned = plan_transactions(Hole(reached, hole.stop), filler)
+        while True:
+            stop = hole.stop - _SPARE if hole.stop - reached > _SPARE else hole.stop
+            planned = plan_transactions(Hole(reached, stop), filler)
+            reached = await_filled(admin, self._where, hole, self._abort(planned, reached, ends_at))
+            if reached == hole.stop or time.monotonic() >= ends_at:
+                return reached
+
+    def _abort(self, planned: Iterable[int], reached: int, ends_at: float) -> int:
+        """At least one of the planned transactions; returns where the log ends if no marker is sent twice."""
         for records, transactions in zip(planned, cycle(self._transactions), strict=False):
             transactions.abort_one(records)
             reached += records + 1
             if time.monotonic() >= ends_at:
                 break
-        return await_filled(admin, self._where, hole, reached)
+        return reached
 
 
 def _end_within(admin: Admin, where: TopicPartition, hole: Hole) -> int:
@@ -153,6 +165,7 @@ class _Transactions:
         self._where = where
         self._identity = identity
         self._sequence = 0
+        self._largest = RECORDS_MAX
         self._link: Link | None = None
 
     def close(self) -> None:
@@ -162,12 +175,20 @@ class _Transactions:
 
     def abort_one(self, records: int) -> None:
         self._ask(AddPartitions(self._id, self._identity, (self._where,)))
-        if records:
-            batch = _stamped(encode_empty(records, _now_ms()), self._identity, self._sequence, is_transactional=True)
-            appender = self._clients.appender
-            appender.append_batch(self._where, batch, time.monotonic() + _SECONDS_MAX, self._id)
-            self._sequence = (self._sequence + records) % SEQUENCES
+        while records:
+            records -= self._append(min(records, self._largest))
         self._ask(EndTransaction(self._id, self._identity, second_protocol=False, commits=False))
+
+    def _append(self, records: int) -> int:
+        """How many the log took: none where they are too many for one batch."""
+        batch = _stamped(encode_empty(records, _now_ms()), self._identity, self._sequence, is_transactional=True)
+        try:
+            self._clients.appender.append_batch(self._where, batch, time.monotonic() + _SECONDS_MAX, self._id)
+        except RequestRefused as refused:
+            self._largest = _halve(records, refused)
+            return 0
+        self._sequence = (self._sequence + records) % SEQUENCES
+        return records
 
     def _ask(self, question: AddPartitions | EndTransaction) -> None:
         """Asks until the coordinator has done it. Raises ClusterUnreachable when the answer is lost: it may have."""
@@ -206,9 +227,7 @@ def fill_start(cluster: Cluster, producer_id: int, where: TopicPartition, hole: 
             try:
                 found = appender.append_batch(where, batch, time.monotonic() + _SECONDS_MAX)
             except RequestRefused as refused:
-                if refused.code != _MESSAGE_TOO_LARGE or largest <= 1:
-                    raise
-                largest //= 2
+                largest = _halve(records, refused)
                 continue
             if found != at:
                 raise EndMoved(f"empty records for offset {at} came to stand at offset {found}")
@@ -216,6 +235,13 @@ def fill_start(cluster: Cluster, producer_id: int, where: TopicPartition, hole: 
             if time.monotonic() >= ends_at:
                 break
     return at
+
+
+def _halve(records: int, refused: RequestRefused) -> int:
+    """Half as many records where a batch was too large; else raises the refusal."""
+    if refused.code != _MESSAGE_TOO_LARGE or records <= 1:
+        raise refused
+    return records // 2
 
 
 def _stamped(

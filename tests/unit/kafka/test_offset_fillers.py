@@ -8,9 +8,9 @@ import pytest
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka import offset_fillers
 from sparkmirror.kafka.log_offsets import LogOffsets
-from sparkmirror.kafka.offset_fillers import EndMoved, await_filled
+from sparkmirror.kafka.offset_fillers import EndMoved, HoleFiller, await_filled
 from sparkmirror.model import TopicPartition
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.policy.fillers import FILLERS, MARKERS, Hole
 
 WHERE = TopicPartition("orders", 0)
 HOLE = Hole(10, 20)
@@ -57,3 +57,36 @@ def test_replicas_that_do_not_follow_are_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(offset_fillers, "_SECONDS_MAX", 0.01)
     with pytest.raises(ClusterError, match="to offset 13, and do not come to 15"):
         Leader((13, 15)).filled(15)
+
+
+class Log(Leader):
+    """Each transaction takes its offsets; the markers of some are sent twice."""
+
+    def __init__(self, end: int, *twice: int) -> None:
+        super().__init__((end, end))
+        self.twice, self.aborted = twice, 0
+
+    def admin(self) -> "Log":
+        return self
+
+    def abort_one(self, records: int) -> None:
+        self.aborted += 1
+        end = self.states[0][1] + records + 1 + (self.aborted in self.twice)
+        self.states = [(end, end)]
+
+
+@pytest.mark.parametrize("filler", FILLERS)
+def test_a_marker_that_is_sent_twice_leaves_less_to_fill(filler: str) -> None:
+    log = Log(10, 1)
+    hole_filler = HoleFiller(log, "fills", WHERE)  # type: ignore[arg-type]
+    hole_filler._transactions = [log]  # type: ignore[list-item]
+    assert hole_filler.fill(Hole(10, 20), filler, seconds_max=60.0) == 20
+    assert log.states == [(20, 20)]
+
+
+def test_a_hole_is_filled_bit_by_bit_where_the_time_is_over() -> None:
+    log = Log(10)
+    hole_filler = HoleFiller(log, "fills", WHERE)  # type: ignore[arg-type]
+    hole_filler._transactions = [log]  # type: ignore[list-item]
+    reached = [hole_filler.fill(Hole(10, 13), MARKERS, seconds_max=0.0) for _ in range(4)]
+    assert reached == [11, 12, 13, 13]
