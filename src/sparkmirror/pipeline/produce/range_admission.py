@@ -16,6 +16,9 @@ UNREACHED_SECONDS_MAX: Final = 15.0
 """How long a range waits for a target partition that has no reachable leader. Then its source partition fails, with the
 reason; the others do not wait for it."""
 
+_UNASKED_SECONDS_MAX: Final = 1.0
+"""So much of a time counts in which nobody asked for the leader, as while a transaction ends: other partitions' commits
+do not begin the wait over, and a long pause does not end it."""
 AWAY: Final = "its leader is away, or the topic is gone"
 
 
@@ -42,7 +45,7 @@ class RangeAdmission:
         self._drain = drain
         self._reaches = reaches
         self._clock = clock
-        self._unreached_since: dict[Hashable, float] = {}
+        self._unreached: dict[Hashable, tuple[float, float]] = {}
 
     @property
     def in_transactions(self) -> bool:
@@ -59,7 +62,6 @@ class RangeAdmission:
             return Answer.GO
         now = self._clock.monotonic()
         if not (self._guarantee.takes_data and self._drain.takes_new(now)):
-            self.forget(source)  # whether the leaders answered meanwhile nobody has asked
             return Answer.WAIT
         if obstacle := self._progress.obstacle(source.source):
             return obstacle
@@ -69,12 +71,14 @@ class RangeAdmission:
         away = [lane for lane in lanes if not self._reaches(lane)]
         if away:
             return self._wait_for(source, away[0], now)
-        self._unreached_since.pop(source, None)
+        self.forget(source)
         return Answer.GO if self._guarantee.takes_in(lanes) else Answer.WAIT
 
     def _wait_for(self, source: PartitionBuffer, lane: PartitionBuffer, now: float) -> Answer | str:
-        since = self._unreached_since.setdefault(source, now)
-        if now - since <= UNREACHED_SECONDS_MAX:
+        waited, asked_at = self._unreached.get(source, (0.0, now))
+        waited += min(now - asked_at, _UNASKED_SECONDS_MAX)
+        self._unreached[source] = waited, now
+        if waited <= UNREACHED_SECONDS_MAX:
             return Answer.WAIT
         self.forget(source)
         return f"its records for {lane.target} wait: {AWAY}"
@@ -85,4 +89,4 @@ class RangeAdmission:
 
     def forget(self, source: PartitionBuffer) -> None:
         """The range that waited is dropped."""
-        self._unreached_since.pop(source, None)
+        self._unreached.pop(source, None)

@@ -353,13 +353,34 @@ def test_in_transactions_a_partition_whose_lane_has_no_leader_fails_alone_and_af
     story = in_transactions()
     story.transaction.away.add(AUDIT)
     story.bring(0, 5, HOME, AUDIT)
-    story.transaction.now += UNREACHED_SECONDS_MAX
-    assert story.pass_on() == [] and story.failed == []
+    for _ in range(int(UNREACHED_SECONDS_MAX)):
+        story.transaction.now += 1
+        assert story.pass_on() == [] and story.failed == []
     story.transaction.now += 1
     assert story.pass_on() == []
     assert story.failed == ["its records for audit-3 wait: its leader is away, or the topic is gone"]
     assert (story.aborted, story.transaction.contents) == ([], [])
     assert (story.source.position, story.source.idle, story.peer.freed_bytes) == (0, True, 100)
+
+
+def test_in_transactions_the_wait_for_a_leader_goes_on_over_the_commits_of_others_and_not_over_a_long_pause() -> None:
+    story = in_transactions()
+    story.transaction.away.add(AUDIT)
+    story.bring(0, 5, AUDIT)
+    _pause(story, 60.0)
+    assert story.failed == []
+    for _ in range(2 * int(UNREACHED_SECONDS_MAX)):
+        _pause(story, 0.5)
+    assert len(story.failed) == 1
+
+
+def _pause(story: Story, seconds: float) -> None:
+    """A transaction ends for so long."""
+    story.transaction.takes_data = False
+    story.pass_on()
+    story.transaction.now += seconds
+    story.transaction.takes_data = True
+    story.pass_on()
 
 
 def test_in_transactions_a_lane_that_has_failed_fails_the_sources_of_what_comes_for_it() -> None:
