@@ -109,11 +109,11 @@ class OffsetMap:
                 self._forget(head.first)
                 self.is_renewed = True
             self.topic_id = chunk.topic_id
-        begin, missing = self.begin, max(head.first - self.end_source, 0)
-        if self.segments and missing:
+        begin, missing, is_known = self.begin, max(head.first - self.end_source, 0), bool(self.segments)
+        if is_known and missing:
             self._add_missing(head)
         self._cut_back(head.first, head.target)
-        if not self.segments and begin < head.first:  # the log was cut below all that is known of it
+        if is_known and not self.segments and begin < head.first:  # the log was cut below all that is known of it
             self._add(Segment(begin, max(head.target - 2 * missing, 0), _FLAT, exact=False))
         self._add(head)
         self.segments += chunk.segments[1:]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkmirror.ledger.offset_map import OffsetMap, Segment, Translation
@@ -88,6 +88,16 @@ def test_a_log_that_was_cut_below_the_whole_map_tells_where_the_next_record_lies
     assert found.translate(55) == Translation(18, True)
 
 
+def test_below_the_first_known_place_nothing_is_said() -> None:
+    """Record 0 was in doubt: it lies at 0, and two markers before record 1."""
+    live, found = OffsetMap(0), OffsetMap(0)
+    live.append_unknown(0, 1)
+    live.append(1, 1, 3)
+    found.extend(live.as_chunk())
+    assert found.translate(0) in (None, Translation(0, False), Translation(0, True))
+    assert found.translate(1) == Translation(3, True)
+
+
 def test_the_way_back_is_the_mirror_image() -> None:
     found = mapped((0, 3, 0), (4, 3, 3))
     found.advance(8)
@@ -134,6 +144,7 @@ events = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
+@example([("unknown", 1, 1), ("marker", 1, 2), ("next", 1, 1)], 0, 2)
 @given(events, st.integers(0, 20), st.integers(2, 50))
 def test_against_brute_force_no_offset_is_translated_beyond_the_truth(
     story: list[tuple[str, int, int]], begin: int, segments_max: int
