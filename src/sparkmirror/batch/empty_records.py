@@ -9,18 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from sparkmirror.batch import codecs, crc
-from sparkmirror.batch.header import (
-    ATTRIBUTES_AT,
-    HEADER,
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    BatchHeader,
-    Codec,
-)
+from sparkmirror.batch import codecs
+from sparkmirror.batch.header import HEADER_BYTES, Codec, write_header
 
 _DELTA_SIZES: Final = ((1, 1 << 6), (2, 1 << 13), (3, 1 << 20))
 """Bytes of a varint, and the first offset delta that takes more."""
@@ -34,25 +24,9 @@ def encode_empty(records: int, timestamp_ms: int) -> bytearray:
     """One zstd batch without producer. Raises ValueError beyond `RECORDS_MAX`."""
     if not 0 < records <= RECORDS_MAX:
         raise ValueError(f"a batch of {records} empty records")
-    body = _body(records)
-    fields = BatchHeader(
-        base_offset=0,
-        batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES + len(body),
-        partition_leader_epoch=-1,
-        magic=MAGIC,
-        crc=0,
-        attributes=Codec.ZSTD,
-        last_offset_delta=records - 1,
-        base_timestamp=timestamp_ms,
-        max_timestamp=timestamp_ms,
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=-1,
-        base_sequence=NO_SEQUENCE,
-        records_count=records,
-    )
-    covered = HEADER.pack(*fields)[ATTRIBUTES_AT:] + body
-    checked = fields._replace(crc=crc.value(covered))
-    return bytearray(HEADER.pack(*checked)[:ATTRIBUTES_AT] + covered)
+    batch = bytearray(HEADER_BYTES) + _body(records)
+    write_header(batch, Codec.ZSTD, records, timestamp_ms, timestamp_ms)
+    return batch
 
 
 def is_empty(body: memoryview, records: int) -> bool:

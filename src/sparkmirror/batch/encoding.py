@@ -10,19 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkmirror.batch import codecs
-from sparkmirror.batch import crc as crc32c
 from sparkmirror.batch.columns import Columns
-from sparkmirror.batch.header import (
-    ATTRIBUTES_AT,
-    HEADER,
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    BatchHeader,
-    Codec,
-)
+from sparkmirror.batch.header import HEADER_BYTES, Codec, write_header
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.errors import RecordTooLarge
 
@@ -79,29 +68,9 @@ def _write(columns: Columns, codec: Codec, first: int, stop: int, content_bytes:
         room = np.empty(content_bytes, np.uint8)
         kernels.write_records(columns.content, columns.timestamps, columns.places, first, stop, room)
         data += codecs.compress(codec, room.data)
-    _write_header(data, columns.timestamps[first:stop], codec)
+    timestamps = columns.timestamps[first:stop]
+    write_header(data, codec, len(timestamps), int(timestamps[0]), int(timestamps.max()))
     return data
-
-
-def _write_header(data: bytearray, timestamps: NDArray[np.int64], codec: Codec) -> None:
-    fields = BatchHeader(
-        base_offset=0,
-        batch_length=len(data) - LOG_OVERHEAD_BYTES,
-        partition_leader_epoch=-1,
-        magic=MAGIC,
-        crc=0,
-        attributes=codec,
-        last_offset_delta=len(timestamps) - 1,
-        base_timestamp=int(timestamps[0]),
-        max_timestamp=int(timestamps.max()),
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=-1,
-        base_sequence=NO_SEQUENCE,
-        records_count=len(timestamps),
-    )
-    HEADER.pack_into(data, 0, *fields)
-    checksum = crc32c.value(bytes(memoryview(data)[ATTRIBUTES_AT:]))
-    HEADER.pack_into(data, 0, *fields._replace(crc=checksum))
 
 
 def find_spans(offsets: NDArray[np.int64]) -> tuple[Span, ...]:

@@ -250,3 +250,18 @@ def stamp(
     crc = header[4] ^ crc32c.advance(crc32c.value(changes) ^ _CHANGES_ZERO_CRC, unchanged_bytes)
     _pack_head_into(buffer, position, 0, batch_length, -1, MAGIC, crc, attributes)
     _pack_producer_into(buffer, position + _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+
+
+def write_header(
+    batch: bytearray, attributes: int, records: int, base_timestamp: int, max_timestamp: int, base_offset: int = 0
+) -> None:
+    """Write the header of a new batch without producer, its CRC included, before the records that lie in `batch` behind
+    `HEADER_BYTES`; `stamp` gives it a producer. Times are in ms."""
+    length, last = len(batch) - LOG_OVERHEAD_BYTES, records - 1
+    fields = BatchHeader(
+        base_offset, length, -1, MAGIC, 0, attributes, last, base_timestamp, max_timestamp, NO_PRODUCER_ID, -1,
+        NO_SEQUENCE, records,
+    )  # fmt: skip
+    HEADER.pack_into(batch, 0, *fields)
+    checksum = crc32c.value(bytes(memoryview(batch)[ATTRIBUTES_AT:]))
+    HEADER.pack_into(batch, 0, *fields._replace(crc=checksum))

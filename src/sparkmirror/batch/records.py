@@ -12,15 +12,12 @@ from typing import TypeAlias
 from sparkmirror.batch import codecs, crc
 from sparkmirror.batch.header import (
     ATTRIBUTES_AT,
-    HEADER,
     HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
     MAGIC,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
     BatchHeader,
     Codec,
     parse_header,
+    write_header,
 )
 from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX
 from sparkmirror.errors import ProtocolError
@@ -86,25 +83,10 @@ def encode_batch(
     content = bytearray()
     for delta, record in enumerate(whole):
         _write_record(content, record, delta, base_timestamp)
-    body = codecs.compress(codec, bytes(content))
-    fields = BatchHeader(
-        base_offset=base_offset,
-        batch_length=HEADER_BYTES - LOG_OVERHEAD_BYTES + len(body),
-        partition_leader_epoch=-1,
-        magic=MAGIC,
-        crc=0,
-        attributes=codec,
-        last_offset_delta=len(whole) - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max(record.timestamp for record in whole),
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=-1,
-        base_sequence=NO_SEQUENCE,
-        records_count=len(whole),
-    )
-    covered = HEADER.pack(*fields)[ATTRIBUTES_AT:] + body
-    checked = fields._replace(crc=crc.value(covered))
-    return HEADER.pack(*checked)[:ATTRIBUTES_AT] + covered
+    batch = bytearray(HEADER_BYTES) + codecs.compress(codec, bytes(content))
+    latest = max(record.timestamp for record in whole)
+    write_header(batch, codec, len(whole), base_timestamp, latest, base_offset)
+    return bytes(batch)
 
 
 def _as_record(record: Record | Pair, timestamp: int) -> Record:
