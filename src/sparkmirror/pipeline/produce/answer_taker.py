@@ -112,10 +112,23 @@ class AnswerTaker:
             self._limits.ask(buffer.target.topic)
             is_size = produced.error == MESSAGE_TOO_LARGE
             may_fit = batch.records > 1 if is_size else self._clamps
-            is_own = buffer.is_ledger or buffer.is_lane
-            if may_fit and not is_own and not batch.refusals:
+            if may_fit and not _is_own(buffer) and not batch.refusals:
                 buffer.await_limits(batch)
                 return
         if buffer.is_lane:
             self._routing.note_refusal(buffer, batch)
-        self._effects.append(Fail(buffer, describe(produced)))
+        alone = _alone(batch) if produced.error == MESSAGE_TOO_LARGE and not _is_own(buffer) else ""
+        self._effects.append(Fail(buffer, alone + describe(produced)))
+
+
+def _alone(batch: Batch) -> str:
+    """Which record it is that is too large; nothing when the batch has more than one."""
+    if batch.records != 1:
+        return ""
+    offset = batch.spans[0].first_offset
+    return f"the record at source offset {offset} is {len(batch.data)} bytes in a batch of its own: "
+
+
+def _is_own(buffer: PartitionBuffer) -> bool:
+    """Whether its batches hold no range of one source partition: the ledger's, and a lane's."""
+    return buffer.is_ledger or buffer.is_lane

@@ -4,6 +4,8 @@ import selectors
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
@@ -132,3 +134,23 @@ def test_a_record_that_a_lane_refuses_is_known_by_its_source() -> None:
     parts.answer_taker.take(lane, batch, ProducedPartition("orders", 0, 87, -1, ""), 0.0)
     assert parts.routing._refused == {lane: source}
     assert [type(effect) for effect in parts.effects] == [Fail]
+
+
+def test_a_record_that_alone_is_too_large_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no batch had to be made smaller before, so that the topic's limits were never looked up."""
+    parts = new_parts()
+    asked: list[str] = []
+    monkeypatch.setattr(parts.limits, "ask", asked.append)
+    buffer = PartitionBuffer(ORDERS, ORDERS, 0, -1)
+    buffer.accept(QueuedRecords(memoryview(bytearray(encode_batch([(None, b"v")]))), 0, 1, lambda: None))
+    batch = buffer.next_batch(7, 3)
+    assert batch is not None
+    parts.answer_taker.take(buffer, batch, ProducedPartition("orders", 0, 10, -1, ""), 0.0)
+    assert asked == ["orders"]
+    assert list(parts.effects) == [
+        Fail(
+            buffer,
+            f"the record at source offset 0 is {len(batch.data)} bytes in a batch of its own: "
+            "the target refused a batch: MessageSizeTooLarge (10); raise max.message.bytes of the target topic",
+        )
+    ]
