@@ -36,18 +36,22 @@ from sparkmirror.kafka.wire.appending import Appender
 from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, find
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.policy.fillers import RECORDS_MAX, Hole, plan_batches, plan_transactions
+from sparkmirror.policy.fillers import (
+    IDS,
+    RECORDS_MAX,
+    SEQUENCES,
+    Hole,
+    plan_batches,
+    plan_transactions,
+    transactional_ids,
+)
 
-SEQUENCES: Final = 1 << 31
-"""Sequence numbers begin again behind the last one."""
 _PASSING: Final = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS: Final = 0.002
 _PAUSE_SECONDS_MAX: Final = 0.1
 _SECONDS_MAX: Final = 60.0
 _TRANSACTION_MS: Final = 60_000
-_IDS: Final = 4
-"""Transactional ids of a partition: the marker of one is written while the next is asked for."""
-_SPARE: Final = _IDS
+_SPARE: Final = IDS
 """The last offsets of a hole are filled when the end of all before is known: markers that are sent twice, as after a
 broker's restart, take them."""
 _MESSAGE_TOO_LARGE: Final = 10
@@ -109,7 +113,7 @@ class HoleFiller:
         """
         ends_at, admin = time.monotonic() + seconds_max, self._clients.admin()
         if not self._transactions:
-            names = [f"{self._id}-{number}" for number in range(_IDS)]
+            names = transactional_ids(self._id)
             taken = init_producer_ids(admin, names, _TRANSACTION_MS)
             self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
         reached = _end_within(admin, self._where, hole)

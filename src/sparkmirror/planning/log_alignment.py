@@ -10,9 +10,8 @@ from typing import Final
 
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Topic, is_another_topic
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.policy.fillers import SEQUENCES, Hole
 
-SEQUENCES: Final = 1 << 31
 PROVED_MAX: Final = 5_000_000
 """Of more offsets, which the ledger does not know, the batches are not read."""
 
@@ -79,7 +78,7 @@ Verdict = GoOn | Fill | Prove | Refuse
 
 
 def is_of_this_log(record: PositionRecord, topic: Topic | None) -> bool:
-    """Whether a stored position tells of the log that the target has now: its topic may have been deleted since."""
+    """Whether a stored position is one in the log that the target has now: its topic may have been deleted since."""
     if not record.is_aligned:
         return False
     extent = record.extent

@@ -28,7 +28,7 @@ from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import Fill, GoOn, LogFacts, Prove, Refuse, Verdict, is_of_this_log, judge
 from sparkmirror.planning.log_proof import LogProof, NotIdentical
-from sparkmirror.policy.fillers import Hole, id_prefix, transactional_ids
+from sparkmirror.policy.fillers import SEQUENCES, Hole, id_prefix, transactional_ids
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class OffsetStarts:
 
     def _stored(self, item: Assigned) -> PositionRecord | None:
         """Up to its position the target has the partition as the source has it, by our own record: a crash, a person
-        or another mirror may have left another one of Connect's. None where it tells of a topic that was deleted."""
+        or another mirror may have left another one of Connect's. None where it is of a topic that was deleted."""
         record = self._ledger.view.records.get(item.partition)
         topic = self._there.get(self._flow.remote_topic(item.partition.topic))
         return record if record is not None and is_of_this_log(record, topic) else None
@@ -217,7 +217,7 @@ class OffsetStarts:
         reached = self._carry_out(judge(facts), _Pair(where, remote, producer_id, facts, known))
         if reached is None:
             return None
-        sequence = facts.next_sequence if reached.offset == ends else reached.offset % (1 << 31)
+        sequence = facts.next_sequence if reached.offset == ends else reached.offset % SEQUENCES
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         return replace(start, append=Append(producer_id, sequence), extent=None, found=None)
 

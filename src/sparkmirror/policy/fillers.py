@@ -15,6 +15,9 @@ FILLERS: Final = (MARKERS, ABORTED)
 RECORDS_MAX: Final = 500_000
 """Empty records of one batch: 0.4 MB with zstd, below the 1 MB that topics take by default."""
 
+SEQUENCES: Final = 1 << 31
+"""Sequence numbers begin again behind the last one."""
+
 IDS: Final = 4
 """Transactional ids of a partition: the marker of one is written while the next is asked for."""
 

@@ -93,7 +93,7 @@ class OffsetState:
         return {partition for partition in changed if partition is not None}
 
     def sources(self) -> dict[TopicPartition, TopicPartition]:
-        """The partition on the source of each one on the target that a map, or a kept position, tells of."""
+        """The partition on the source of each one on the target that a map or a kept position names."""
         known = (*self.maps.partitions, *self._ledger.records, *self._homeward())
         return {self.translator.remote(where): where for where in known}
 

@@ -12,7 +12,6 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, Topic
 from sparkmirror.planning.log_alignment import (
     PROVED_MAX,
-    SEQUENCES,
     Fill,
     GoOn,
     LogFacts,
@@ -22,7 +21,7 @@ from sparkmirror.planning.log_alignment import (
     is_of_this_log,
     judge,
 )
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.policy.fillers import SEQUENCES, Hole
 
 LOG = LogFacts(stored=None, first=0, source_end=1000, begins=0, ends=0)
 

@@ -11,7 +11,6 @@ from tests.unit.planning.test_log_comparison import OURS, data, empty, marker
 
 from sparkmirror.control.assignment import Append, Assigned
 from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
-from sparkmirror.kafka import offset_fillers
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.log_offsets import LogOffsets
@@ -22,7 +21,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Epochs, Position, Topic, TopicPartition
 from sparkmirror.planning import log_proof, offset_starts
 from sparkmirror.planning.offset_starts import OffsetStarts
-from sparkmirror.policy.fillers import transactional_ids
+from sparkmirror.policy.fillers import IDS, transactional_ids
 
 WHERE = TopicPartition("orders", 0)
 HERE, THERE, FORMER = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -221,7 +220,7 @@ def test_open_transactions_of_fillers_end_before_the_end_is_read(world: World) -
 
 
 def test_the_ids_that_are_taken_over_are_those_that_fill() -> None:
-    assert transactional_ids("name") == [f"name-{number}" for number in range(offset_fillers._IDS)]
+    assert transactional_ids("name") == [f"name-{number}" for number in range(IDS)]
 
 
 def test_a_partition_that_is_refused_or_cannot_be_read_keeps_no_other_from_its_work(

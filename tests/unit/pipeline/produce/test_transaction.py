@@ -771,7 +771,7 @@ def test_what_an_aborted_transaction_has_left_in_a_lane_joins_no_open_transactio
     lane = PartitionBuffer(TopicPartition("to orders", 0), desk.buffers[ORDERS].target, 0, -1, is_lane=True)
     assert not desk.transaction.takes_in([lane])
     desk.poll()
-    assert desk.broker.question is None, "the coordinator is told of no partition that owes a marker"
+    assert desk.broker.question is None, "no partition that owes a marker is added"
 
 
 def test_the_leader_of_a_lane_that_the_coordinator_does_not_know_is_looked_up_again() -> None:
