@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -23,24 +24,29 @@ SHORT_TRANSACTIONS = (*EXACTLY_ONCE, "backup.producer.transaction.timeout.ms = 3
 UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
+def kill_whatever_runs(story: Story, writer: NumberedWriter, lines: Sequence[str]) -> None:
+    """Under load: workers, the process that another shares the flow with, that one's JVM. A last run ends the work."""
+    with story.run(lines=lines) as first:
+        story.wait_until_close(first, writer)
+        kill_a_worker(story, first, writing=True)
+        kill_a_worker(story, first, writing=False)
+        with story.run(lines=lines) as second:
+            wait_until_shared(first, second)
+            story.wait_for_flow(second)
+            first.kill()
+            wait_until(lambda: tasks_of(second) == {0, 1}, "the second goes on for the first", 20)
+            story.wait_for_flow(second)
+            second.jvm().kill()
+            assert second.finish(20).status == 1
+    writer.stop()
+    with story.run("--once", lines=lines) as last:
+        ended = last.finish(90)
+        assert ended.status == 0, ended.errors
+
+
 def test_whatever_is_killed_under_load_each_record_comes_once(story: Story) -> None:
     with story.writer() as writer:
-        with story.run(lines=EXACTLY_ONCE) as first:
-            story.wait_until_close(first, writer)
-            kill_a_worker(story, first, writing=True)
-            kill_a_worker(story, first, writing=False)
-            with story.run(lines=EXACTLY_ONCE) as second:
-                wait_until_shared(first, second)
-                story.wait_for_flow(second)
-                first.kill()
-                wait_until(lambda: tasks_of(second) == {0, 1}, "the second goes on for the first", 20)
-                story.wait_for_flow(second)
-                second.jvm().kill()
-                assert second.finish(20).status == 1
-        writer.stop()
-        with story.run("--once", lines=EXACTLY_ONCE) as last:
-            ended = last.finish(90)
-            assert ended.status == 0, ended.errors
+        kill_whatever_runs(story, writer, EXACTLY_ONCE)
     _assert_once(story, writer)
     ends = end_offsets(story.target, story.remote_topic, len(writer.produced))
     assert all(end > count for end, count in zip(ends, writer.produced, strict=True)), "no transaction marker"

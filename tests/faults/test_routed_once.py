@@ -1,6 +1,6 @@
 """With exactly-once, the records of one range go to several partitions and topics, and all of them come once, or none.
 
-One task's sending end on real brokers, without Spark (`routed_task`). Where a record goes is decided anew each time it
+One task's sending end on real brokers, without Spark (`routed_task`). Where a record goes is decided again each time it
 is read, as a transform with `rand()` does: what is left of an aborted attempt would show as a repetition.
 """
 

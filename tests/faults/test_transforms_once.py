@@ -1,10 +1,9 @@
 """Exactly-once in flows that send records to partitions of their own choosing, while workers and runs are killed."""
 
 import pytest
-from tests.faults.numbered import NumberedWriter, create_topic, wait_until
-from tests.faults.sharing import tasks_of, wait_until_shared
+from tests.faults.numbered import NumberedWriter, create_topic
 from tests.faults.story import Story
-from tests.faults.test_exactly_once import EXACTLY_ONCE, kill_a_worker
+from tests.faults.test_exactly_once import EXACTLY_ONCE, kill_a_worker, kill_whatever_runs
 from tests.oracle import read_messages
 
 from sparkmirror.testing.kafka import KafkaCluster
@@ -56,24 +55,8 @@ def assert_once(story: Story, writer: NumberedWriter) -> None:
 
 @pytest.mark.long
 def test_whatever_is_killed_under_load_each_record_comes_once_wherever_it_goes(story: Story) -> None:
-    lines = lines_of(story)
     with story.writer() as writer:
-        with story.run(lines=lines) as first:
-            story.wait_until_close(first, writer)
-            kill_a_worker(story, first, writing=True)
-            kill_a_worker(story, first, writing=False)
-            with story.run(lines=lines) as second:
-                wait_until_shared(first, second)
-                story.wait_for_flow(second)
-                first.kill()
-                wait_until(lambda: tasks_of(second) == {0, 1}, "the second goes on for the first", 20)
-                story.wait_for_flow(second)
-                second.jvm().kill()
-                assert second.finish(20).status == 1
-        writer.stop()
-        with story.run("--once", lines=lines) as last:
-            ended = last.finish(90)
-            assert ended.status == 0, ended.errors
+        kill_whatever_runs(story, writer, lines_of(story))
     assert_once(story, writer)
 
 
