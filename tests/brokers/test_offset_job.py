@@ -156,12 +156,7 @@ def test_a_map_whose_topic_is_deleted_is_written_again_by_the_running_mirror(
     story.map(partition, (0, 100, 0), (101, 100, 100))
     story.job = OffsetJob(story.flow)
     story.job()
-    admin = AdminClient(dict(story.target_client))
-    (deleted,) = admin.delete_topics([story.topics.offset_map]).values()
-    deleted.result(60)
-    ends_at = time.monotonic() + 60
-    while story.topics.offset_map in story.target.list_topics():
-        assert time.monotonic() < ends_at
+    _delete_map_topic(story)
     story.commit(group, {partition: Committed(150)})
     story.job()
     story.work_until(
@@ -209,13 +204,17 @@ def test_a_map_that_is_written_again_leaves_what_a_writer_stores_in_a_transactio
     assert stored[-1] == encode_chunk(younger.as_chunk())
 
 
-def _make_map_topic_again(story: Story) -> None:
+def _delete_map_topic(story: Story) -> None:
     admin = AdminClient(dict(story.target_client))
     (deleted,) = admin.delete_topics([story.topics.offset_map]).values()
     deleted.result(60)
     ends_at = time.monotonic() + 60
     while story.topics.offset_map in story.target.list_topics():
         assert time.monotonic() < ends_at
+
+
+def _make_map_topic_again(story: Story) -> None:
+    _delete_map_topic(story)
     ensure_ledger_topics(story.target, story.topics)
 
 
