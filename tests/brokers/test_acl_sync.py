@@ -181,7 +181,7 @@ def test_a_fence_denies_writing_is_not_copied_and_is_lifted(
     fence = Fence(flow, source)
     note = fence.prepare()
     for _ in range(2):  # a step that was interrupted is applied once more
-        assert fence.apply(note) == "nobody but super users may write to 1 topics of A"
+        assert fence.apply(note) == "nobody but super users may write to 2 topics of A"
         assert describe_acls(source) == (source_acls or set()) | {by_hand, fence_of("orders")}
     sync_once(AclSync(source, target, RULES, AclNotes(both[1], NOTES, "A")))
     assert describe_acls(target) == target_acls, "on the target it would shut the mirror out"

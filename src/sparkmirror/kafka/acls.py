@@ -1,6 +1,7 @@
 """ACLs of topics on one cluster: describe, create, delete (KIP-140, KIP-290).
 
-Called by `sync.acl_job`, and by `operations.failover_run`, which waits until all brokers apply a change.
+Called by `sync.acl_job`, and by `operations.failover_run`, which waits until all brokers apply a change, and goes only
+by what all of them say.
 """
 
 import time
@@ -74,6 +75,27 @@ def delete_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding
         for binding, result in zip(some, answer.filter_results, strict=True):
             outcome[binding] = _outcome(admin, result, f"removing the ACL {binding}")
     return outcome
+
+
+def agreed_acls(admin: Admin, among: Collection[AclBinding]) -> set[AclBinding] | None:
+    """Those of `among` that the cluster has, by the word of every live broker; None where it has no authorizer. Each
+    broker learns of a change by itself, so this waits until they agree.
+
+    Raises SparkMirrorError where they do not within `request.timeout.ms`, AuthorizationFailed as `describe_acls`.
+    """
+    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
+    while True:
+        told = [describe_acls(admin, node_id) for node_id in sorted(admin.brokers())]
+        known = {frozenset(bindings.intersection(among)) for bindings in told if bindings is not None}
+        if not known or None in told:
+            return None
+        if len(known) == 1:
+            return set(known.pop())
+        if not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+            raise SparkMirrorError(
+                f"Cluster {admin.alias}: its brokers do not agree on the ACLs of the mirrored topics yet.",
+                "Run it again when nobody changes them.",
+            )
 
 
 def await_acls(admin: Admin, there: Collection[AclBinding] = (), gone: Collection[AclBinding] = ()) -> None:

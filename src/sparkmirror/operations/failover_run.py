@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka.acls import await_acls, create_acls, delete_acls, describe_acls
+from sparkmirror.kafka.acls import agreed_acls, await_acls, create_acls, delete_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
@@ -27,7 +27,8 @@ _SHOWN_MAX = 5
 
 class Fence:
     """A step that denies all principals to write to the mirrored topics of the source, by ACL. It ends when all
-    brokers refuse records."""
+    brokers refuse records, also where another program had created the denial: its own end may have been lost. Undone,
+    it leaves what stood before."""
 
     name = "fence"
 
@@ -36,18 +37,20 @@ class Fence:
         self._source = source
 
     def prepare(self) -> Note:
-        there = describe_acls(self._source)
+        wanted = _fences(self._flow, self._source)
+        there = agreed_acls(self._source, wanted)
         if there is None:
             raise SparkMirrorError(
                 f"Cluster {self._source.alias} has no authorizer, so its writers cannot be fenced by ACL.",
                 "Stop the producers yourself, and leave --fence out.",
             )
-        topics = {where.topic for where in mirrored_partitions(self._flow, self._source)}
-        wanted = {fence_of(topic) for topic in topics}
-        return {"bindings": [list(one) for one in sorted(wanted - there)]}
+        return {
+            "bindings": [list(one) for one in sorted(wanted - there)],
+            "stood": [list(one) for one in sorted(there)],
+        }
 
     def apply(self, note: Note) -> str:
-        bindings = _bindings(note)
+        bindings = _bindings(note) + _bindings(note, "stood")
         _raise_first(create_acls(self._source, bindings))
         await_acls(self._source, there=bindings)
         return f"nobody but super users may write to {len(bindings)} topics of {self._source.alias}"
@@ -69,9 +72,8 @@ class Unfence:
         self._source = source
 
     def prepare(self) -> Note:
-        there = describe_acls(self._source) or set()
-        topics = {where.topic for where in mirrored_partitions(self._flow, self._source)}
-        return {"bindings": [list(one) for one in sorted({fence_of(topic) for topic in topics} & there)]}
+        there = agreed_acls(self._source, _fences(self._flow, self._source)) or set()
+        return {"bindings": [list(one) for one in sorted(there)]}
 
     def apply(self, note: Note) -> str:
         bindings = _bindings(note)
@@ -219,8 +221,12 @@ def _offset(committed: Committed | None) -> int | None:
     return None if committed is None else committed.offset
 
 
-def _bindings(note: Note) -> list[AclBinding]:
-    return [AclBinding(*fields) for fields in note["bindings"]]
+def _fences(flow: FlowConfig, source: Admin) -> set[AclBinding]:
+    return {fence_of(where.topic) for where in mirrored_partitions(flow, source)}
+
+
+def _bindings(note: Note, which: str = "bindings") -> list[AclBinding]:
+    return [AclBinding(*fields) for fields in note[which]]
 
 
 def store_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:

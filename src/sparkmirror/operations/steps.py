@@ -5,7 +5,7 @@ passed in; used by `operations.failover_run` and `operations.failback`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sparkmirror.errors import SparkMirrorError
@@ -32,10 +32,12 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One step as the journal has it. `sentence` is empty until it is done."""
+    """One step as the journal has it. `sentence` is empty until it is done; `undoing` says that undoing it was begun,
+    so that nobody knows how much of it still holds."""
 
     note: Note
     sentence: str = ""
+    undoing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,10 @@ class Journal:
         return Journal({one: taken for one, taken in self.steps.items() if one != name}, self.finished)
 
     def as_json(self) -> dict[str, Any]:
-        steps = {name: {"note": taken.note, "sentence": taken.sentence} for name, taken in self.steps.items()}
+        steps = {
+            name: {"note": taken.note, "sentence": taken.sentence, "undoing": taken.undoing}
+            for name, taken in self.steps.items()
+        }
         return {"version": 1, "steps": steps, "finished": self.finished}
 
 
@@ -73,10 +78,14 @@ class Teller(Protocol):
 
 
 def take_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:
-    """Continues where the journal ends. Raises the errors of a step; the next call continues there. Raises
-    SparkMirrorError if the procedure was finished before."""
+    """Continues where the journal ends; a step whose undoing was interrupted is undone first, and then begun again.
+    Raises the errors of a step; the next call continues there. Raises SparkMirrorError if the procedure was finished
+    before."""
     journal = store.load()
     _refuse_finished(journal)
+    wanted = {step.name for step in steps}
+    half_undone = [name for name, taken in journal.steps.items() if taken.undoing and name in wanted]
+    journal = _undo(half_undone, steps, journal, store, tell)
     for step in steps:
         taken = journal.steps.get(step.name)
         if taken is not None and taken.sentence:
@@ -96,16 +105,26 @@ def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
     """Undoes all steps of the journal, the last one first. Raises SparkMirrorError if the procedure was finished."""
     journal = store.load()
     _refuse_finished(journal)
-    by_name = {step.name: step for step in steps}
     if not journal.steps:
         tell("undo", "no step was taken, there is nothing to take back")
-    for name in reversed(list(journal.steps)):
+    _undo(list(journal.steps), steps, journal, store, tell)
+
+
+def _undo(names: Sequence[str], steps: Sequence[Step], journal: Journal, store: JournalStore, tell: Teller) -> Journal:
+    """What is left of the journal. That a step is being undone is stored before anything changes."""
+    by_name = {step.name: step for step in steps}
+    for name in reversed(names):
         if name not in by_name:
             raise SparkMirrorError(f"The step `{name}` cannot be taken back now.", "Its cluster must answer for that.")
-        sentence = by_name[name].undo(journal.steps[name].note)
+        taken = journal.steps[name]
+        if not taken.undoing:
+            journal = journal.with_step(name, replace(taken, undoing=True))
+            store.save(journal)
+        sentence = by_name[name].undo(taken.note)
         journal = journal.without_step(name)
         store.save(journal)
         tell(name, sentence)
+    return journal
 
 
 def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:

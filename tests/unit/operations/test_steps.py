@@ -99,6 +99,30 @@ def test_killed_anywhere_it_is_undone_even_if_the_undoing_is_killed_too(acts: in
         assert world.journal == Journal()
 
 
+@pytest.mark.parametrize("acts", range(12))
+def test_where_the_undoing_was_killed_a_run_holds_nothing_for_done_that_may_be_undone(acts: int) -> None:
+    world = World()
+    take_steps(steps_of(world), world, tell)
+    world.lives = acts
+    with pytest.raises(Killed):
+        undo_steps(steps_of(world), world, tell)
+    world.lives = 1_000
+    take_steps(steps_of(world), world, tell)
+    assert world.values == AFTER
+
+
+def test_a_step_that_is_half_undone_and_not_asked_for_stays_so_for_the_next_undo() -> None:
+    world = World()
+    take_steps(steps_of(world), world, tell)
+    world.lives = 2  # noted that it is being undone, and not undone
+    with pytest.raises(Killed):
+        undo_steps(steps_of(world), world, tell)
+    world.lives = 1_000
+    take_steps(steps_of(world)[:2], world, tell)
+    undo_steps(steps_of(world), world, tell)
+    assert world.values == BEFORE
+
+
 def test_what_is_done_is_not_done_again() -> None:
     world, told = World(), []
     take_steps(steps_of(world), world, tell)
