@@ -35,6 +35,8 @@ _LONE_BATCH_BYTES_MAX = 128 << 20
 _UNTAKEN_MAX = 1
 """With more batches of rows than this on their way through Spark, no further small answer is fetched."""
 _PATIENCE_SECONDS = 0.1
+_LONG_SECONDS = 0.1
+"""A broker that was silent for so long and then had no news has rested already: an idle reader wakes once an answer."""
 _SEND_SECONDS = 5.0
 _LENGTH = struct.Struct(">i")
 
@@ -127,6 +129,7 @@ class FetchConnection:
         self._patient_until = 0.0
         self._active_at = 0.0
         self._asked_at = 0.0
+        self._took_seconds = 0.0
         self._ring = ring
         self._limits = limits
         self._head = bytearray(4)
@@ -252,8 +255,10 @@ class FetchConnection:
         return min(max(asked_bytes + around_bytes, _LONE_BATCH_BYTES_MAX), wire.MAX_FRAME_BYTES)
 
     def _measure(self) -> None:
+        self._took_seconds = 0.0
         if self._asked_at:
-            self.link.note_answer(time.monotonic() - self._asked_at)
+            self._took_seconds = time.monotonic() - self._asked_at
+            self.link.note_answer(self._took_seconds)
             self._asked_at = 0.0
 
     def _reserve(self, size: int) -> bool:
@@ -301,6 +306,8 @@ class FetchConnection:
             self._check_size(response, frame)
         if response.throttle_ms:
             self.not_before = time.monotonic() + response.throttle_ms / 1000
+        if not response.partitions and not response.error and self._took_seconds >= _LONG_SECONDS:
+            self._rests_until = 0.0
         self.session.accept(response)
         return response
 

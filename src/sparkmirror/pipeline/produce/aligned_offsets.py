@@ -75,6 +75,8 @@ class Fillers:
 class AlignedOffsets(AtLeastOnce):
     """Fills the holes that `AlignedBuffer`s meet."""
 
+    rest_seconds = 0.25
+
     def __init__(
         self,
         plan: PlanRow,

@@ -90,6 +90,11 @@ class Dispatch:
         """The connections that partitions wait for."""
         return [connection for connection, waiting in self._ready.items() if waiting]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits for a connection, nor for an answer."""
+        return not any(waiting or connection.unanswered for connection, waiting in self._ready.items())
+
     def fill(self, connection: ProduceConnection, now: float) -> None:
         """Send requests while the connection has room: in each, the next batch of every ready partition."""
         ready = self._ready[connection]

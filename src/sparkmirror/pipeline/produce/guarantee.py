@@ -30,6 +30,10 @@ class Guarantee(Protocol):
     @property
     def wake_at(self) -> float: ...
 
+    @property
+    def rest_seconds(self) -> float:
+        """How long `poll` may wait while nothing is under way and nothing happens."""
+
     def admits(self, buffer: PartitionBuffer) -> bool:
         """Whether a batch that was never sent may go out now; if not, the guarantee offers the buffer again later."""
 
@@ -99,6 +103,10 @@ class AtLeastOnce:
         self._task = plan.task
         self._progress = progress
         self._ledger_flush = ledger_flush
+
+    @property
+    def rest_seconds(self) -> float:
+        return min(max(self._progress.flush_seconds, 0.25), 1.0)
 
     def admits(self, buffer: PartitionBuffer) -> bool:  # noqa: ARG002
         return True

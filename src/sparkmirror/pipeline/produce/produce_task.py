@@ -226,9 +226,9 @@ class ProduceTask:
         waits = self._isolation.wake_at < inf or bool(self._dispatch.leaderless)
         return waits or self._drain.has_begun or self._guarantee.hurries
 
-    def wake_at(self, now: float, tend_at: float) -> float:
+    def wake_at(self, now: float, tend_at: float, rest_seconds: float) -> float:
         """When `send`, or `tend` at `tend_at`, is due at the latest, if nothing happens before."""
-        soonest = min(max(self._isolation.wake_at, tend_at), now + 0.25, self._guarantee.wake_at)
+        soonest = min(max(self._isolation.wake_at, tend_at), now + rest_seconds, self._guarantee.wake_at)
         return min(soonest, now + 0.05) if self._dispatch.leaderless else soonest
 
     def tend(self, now: float, outcomes: Iterable[Outcome]) -> None:

@@ -133,6 +133,10 @@ class Progress:
         self._gapped[buffer.source] = buffer
 
     @property
+    def flush_seconds(self) -> float:
+        return self._options.flush_seconds
+
+    @property
     def settled(self) -> bool:
         return self._open == 0
 

@@ -32,7 +32,8 @@ _TEND_SECONDS: Final = 0.02
 """How often timers are checked while data flows: the loop has tens of thousands of turns a second."""
 _CALM_TEND_SECONDS: Final = 0.1
 """And how often where none runs."""
-_SLEEP_SECONDS_MAX: Final = 0.25
+_REST_SECONDS: Final = 0.25
+"""How long a turn waits at most; an idle task's waits for the next flush, if the last turn brought nothing either."""
 _WAKE: Final = "wake"
 _CALL: Final = "call"
 
@@ -54,9 +55,10 @@ class Sender:
             self._selector.register(peer.called, selectors.EVENT_READ, _CALL)
         self._background = Background(self._wake)
         parts = assemble(options, plan, peer, self._background, self._selector, clock)
-        self._drain = parts.drain
+        self._drain, self._dispatch, self._guarantee = parts.drain, parts.dispatch, parts.guarantee
         self._task = ProduceTask(parts, clock)
         self._tend_at = self._timers_at = 0.0
+        self._is_quiet = False
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sparkmirror-sender", daemon=True)
         self._task.take_plan(plan)
@@ -137,7 +139,9 @@ class Sender:
             self._task.tend(now, self._background.collect())
         self._task.send(now)
         self._publish()
-        for key, events in self._selector.select(self._timeout(now)):
+        served = self._selector.select(self._timeout(now))
+        self._is_quiet = not served
+        for key, events in served:
             self._serve(key.data, events)
         self._publish()
 
@@ -148,7 +152,9 @@ class Sender:
     def _timeout(self, now: float) -> float:
         if self._arrivals:
             return 0.0
-        return min(max(self._task.wake_at(now, min(self._timers_at, self._tend_at)) - now, 0.0), _SLEEP_SECONDS_MAX)
+        may_rest = self._is_quiet and not self._drain.has_begun and self._dispatch.is_idle
+        rest_seconds = self._guarantee.rest_seconds if may_rest else _REST_SECONDS
+        return max(self._task.wake_at(now, min(self._timers_at, self._tend_at), rest_seconds) - now, 0.0)
 
     def _serve(self, what: ProduceConnection | Coordinator | str, events: int) -> None:
         if what == _CALL:

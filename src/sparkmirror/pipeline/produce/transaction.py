@@ -93,6 +93,8 @@ class ExactlyOnce(TransactionIntake):
 
     # What is due.
 
+    rest_seconds = 0.25
+
     @property
     def wake_at(self) -> float:
         own = _NEVER

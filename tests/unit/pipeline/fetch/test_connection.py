@@ -65,6 +65,15 @@ def answer(
         session_id=session_id,
         responses=[Topic(topic=topic, partitions=[partition])],
     )
+    return framed(response)
+
+
+def no_news() -> bytes:
+    """What a broker answers after the longest wait."""
+    return framed(FetchResponse(version=VERSION, throttle_time_ms=0, error_code=0, session_id=9, responses=[]))
+
+
+def framed(response: FetchResponse) -> bytes:
     response.with_header(correlation_id=1)
     encoded = response.encode(header=True)
     return len(encoded).to_bytes(4, "big") + encoded
@@ -218,6 +227,18 @@ def test_a_broker_that_had_little_rests_a_moment_and_one_that_had_much_is_asked_
     ask(much, 0)
     receive_all(much, brokers, answer(bytes(100_000)))
     assert much.asks_at == 0.0
+
+
+def test_a_broker_that_had_no_news_for_a_while_has_rested_and_is_asked_at_once(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 0)
+    connection.decode(receive_all(connection, brokers, no_news()))
+    assert connection.rests(time.monotonic()), "it answered at once: asked again at once, it might do so for ever"
+    ask(connection, 0)
+    time.sleep(0.12)  # a long poll
+    connection.decode(receive_all(connection, brokers, no_news()))
+    assert not connection.rests(time.monotonic())
 
 
 def test_a_broker_that_had_little_is_not_asked_while_what_came_before_is_on_its_way_to_the_writer(

@@ -47,12 +47,11 @@ class Told:
         self.calls.append(("abort", reason))
 
 
-def new_parts() -> Parts:
+def new_parts(flush_seconds: float = 1.0, *, is_once: bool = True) -> Parts:
     nowhere: Any = None
     settings: ClientSettings = nowhere
-    options = SenderOptions(
-        settings, ProgressOptions(MM2, TOPICS, 1.0), transactions=TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
-    )
+    transactions = TransactionOptions("B", MM2, 60_000, 0.2, 1.0) if is_once else None
+    options = SenderOptions(settings, ProgressOptions(MM2, TOPICS, flush_seconds), transactions=transactions)
     plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ())
     return assemble(options, plan, None, nowhere, selectors.DefaultSelector())
 
@@ -154,3 +153,11 @@ def test_a_record_that_alone_is_too_large_is_named(monkeypatch: pytest.MonkeyPat
             "the target refused a batch: MessageSizeTooLarge (10); raise max.message.bytes of the target topic",
         )
     ]
+
+
+def test_an_idle_task_rests_as_long_as_positions_may_wait_and_a_second_at_most() -> None:
+    for flush_seconds, rest_seconds in ((0.1, 0.25), (0.5, 0.5), (1.0, 1.0), (60.0, 1.0)):
+        parts = new_parts(flush_seconds, is_once=False)
+        assert parts.dispatch.is_idle
+        assert parts.guarantee.rest_seconds == rest_seconds
+    assert new_parts().guarantee.rest_seconds == 0.25, "in transactions more is due by time"
