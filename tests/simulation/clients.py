@@ -3,7 +3,7 @@
 kafka-python's clients are outside of the simulation. Requests of `ClusterConnection` still pass as bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -218,6 +218,10 @@ class SimTail:
             if some:
                 until = self._world.now + seconds_max
         return records
+
+    def read_between(self, partition: TopicPartition, first: int, end: int) -> Iterator[TailRecord]:
+        self.seek(partition, first)
+        yield from (record for record in self.read_to({partition: end}) if record.offset < end)
 
 
 def _record(where: TopicPartition, record: Any) -> TailRecord:

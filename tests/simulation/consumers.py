@@ -44,6 +44,7 @@ class Readers:
         self.struck: list[float] = []
         """When something happened to the clusters or the mirror."""
         scene.target.groups.offsets.watchers.append(self._take_commit)
+        scene.source.groups.offsets.watchers.append(self._take_commit_home)
 
     # On the source.
 
@@ -171,6 +172,24 @@ class Readers:
             self._scene.checker.fail(f"{where}: {GROUP} is put to {after.offset} on the target, beyond {bound}")
         if before is not None and before.client_id == _CLIENT and after.offset < before.offset:
             self._note_step_back(where, before, after)
+
+    def _take_commit_home(self, group: str, where: TopicPartition, _: Commit | None, after: Commit) -> None:
+        """On the way back a group is put to no place on the source behind which it has not read all."""
+        partition = self._scene.source.partition(where)
+        if group != GROUP or after.client_id == _CLIENT or partition is None:
+            return
+        self._scene.world.tell(f"{GROUP} is put to {after.offset} of {where} on the source by {after.client_id}")
+        known, truth = self._read.get(where, set()), self._scene.truth.of(where)
+        missed = [
+            one
+            for one in truth.records.values()
+            if one.topic_id == after.topic_id and partition.log.start <= one.offset < after.offset
+            and not (one.value in known or one.is_truncated or one.is_compacted or one.may_be_passed)
+        ]  # fmt: skip
+        if missed and self._is_sure(where):
+            self._scene.checker.fail(
+                f"{where}: {GROUP} is put to {after.offset} on the source, and has not read {missed[0].offset}"
+            )
 
     def _note_step_back(self, where: TopicPartition, before: Commit, after: Commit) -> None:
         """What somebody else committed is left, or restored if that was not seen in time (invariant 7)."""

@@ -1,7 +1,7 @@
 """A person who fails the flow over or migrates it, by the product's steps with their journal, interrupted anywhere.
 
-What `cli/failover.py` and `cli/migrate.py` do is played here: `run` until its end or a kill, again, `--undo`. While a
-migration copies and follows, the mirrors of the history mirror.
+What `cli/failover.py`, `cli/migrate.py` and `cli/failback.py` do is played here: `run` until its end or a kill, again,
+`--undo`. While a migration copies and follows, the mirrors of the history mirror. The way back is in `failing_back.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulation.failing_back import judge_way_back, steps_back
 from tests.simulation.scheduler import Process, SimKilled
 
 from sparkmirror.clock import SYSTEM_CLOCK
@@ -30,6 +31,7 @@ _DRAIN_SECONDS = 20.0
 _FOLLOW_SECONDS = 30.0
 _QUIET_SECONDS = 1.0
 _MIGRATES_SHARE = 0.35
+_BACK = "failback"
 _Judge = Callable[[Mapping[TopicPartition, int], float], None]
 
 
@@ -71,16 +73,19 @@ class Person:
         self._scene = scene
         self._process: Process | None = None
         self._runs = 0
+        self._lifted_at = self._fenced_at = 0.0
+        self._began: dict[str, float] = {}
+        """When the procedures began that the journals know; what they have noted is of that time."""
         self.fences = False
         self.fenced = ""
 
     def lift(self) -> None:
         """Somebody removes the fence, whatever the procedures say."""
-        self.fenced = ""
+        self.fenced, self._lifted_at = "", self._scene.world.now
         self._scene.source.acls.clear()
 
-    def act(self, random: Random) -> str:
-        """Runs the failover, or takes it back."""
+    def act(self, random: Random, *, goes_back: bool = False) -> str:
+        """Runs a failover, a migration or the way back, or undoes it."""
         if self._process is not None and self._process.is_alive:
             return ""
         world = self._scene.world
@@ -88,8 +93,9 @@ class Person:
         is_undone, is_killed = random.random() < 0.3, random.random() < 0.4
         killed_after = 0.6 * random.random() ** 2
         kind = "migrate" if random.random() < _MIGRATES_SHARE else "failover"
+        kind = _BACK if goes_back else kind
         process = self._process = Process(world, f"{kind} {self._runs}")
-        if is_undone:
+        if is_undone or goes_back:
             self.fenced = ""
         process.spawn(lambda: self._act(process, kind, is_undone=is_undone), kind)
         if is_killed:
@@ -101,7 +107,8 @@ class Person:
             self._process.kill()
 
     def _act(self, process: Process, kind: str, *, is_undone: bool) -> None:
-        world, flow, began = self._scene.world, self._scene.flow, self._scene.world.now
+        world, flow = self._scene.world, self._scene.flow
+        began = self._began.setdefault(kind, world.now)
 
         def tell(step: str, sentence: str) -> None:
             world.tell(f"{process.name}: {step}: {sentence}")
@@ -114,9 +121,10 @@ class Person:
                     undo_steps(steps, journal, tell)
                 else:
                     take_steps(steps, journal, tell)
-                    self._judge_journal(journal.load(), steps, began)
+                    self._judge_journal(kind, journal.load(), steps, began)
                     finish_steps(journal)
                 journal.forget()
+                del self._began[kind]
         except SimKilled:
             raise
         except SparkMirrorError as problem:
@@ -126,17 +134,29 @@ class Person:
         finally:
             process.is_alive = False
 
-    def _judge_journal(self, journal: Journal, steps: Sequence[Step], began: float) -> None:
+    def _judge_journal(self, kind: str, journal: Journal, steps: Sequence[Step], began: float) -> None:
         """All that was taken is in it; the first step has noted where the source ended."""
         if lost := [step.name for step in steps if step.name not in journal.steps]:
             self._scene.checker.fail(f"the journal lacks what was taken: {', '.join(lost)}")
+        elif kind == _BACK:
+            judge_way_back(self._scene, journal)
         else:
+            self._judge_fence(journal, steps)
             noted = next(step.name for step in steps if "ends" in journal.steps[step.name].note)
             self._judge(restore_offsets(journal.steps[noted].note["ends"]), began)
+
+    def _judge_fence(self, journal: Journal, steps: Sequence[Step]) -> None:
+        """A procedure that says at its end that the source is fenced, in this run or a former one, has its fence."""
+        says = any(step.name == "fence" or journal.steps[step.name].note.get("fence") for step in steps)
+        acls = self._scene.source.acls
+        if says and self._lifted_at < self._fenced_at and not acls.has_fence("orders"):
+            self._scene.checker.fail("the procedure ends, and the fence that it speaks of is not there")
 
     def _steps(self, kind: str, pair: ClusterPair, tell: Teller) -> list[Step]:
         flow = self._scene.flow
         assert pair.source is not None
+        if kind == _BACK:
+            return steps_back(self._scene, pair)
         groups = MoveGroups(pair.target, lambda: look(flow, pair, differences=False).moves(planned=True))
         fence = _JudgedFence(flow, pair.source, self._claim)
         if kind == "failover" and self.fences:
@@ -151,6 +171,7 @@ class Person:
         """Where another person removes the fence meanwhile, a broker may still know the former one."""
         acls = self._scene.source.acls
         assert self._process is not None
+        self._fenced_at = began
         if acls.has_fence("orders") and acls.removed_at <= began:
             self.fenced = self._process.name
 

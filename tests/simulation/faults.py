@@ -628,6 +628,10 @@ def _fail_over_fenced(scene: "Scene", random: Random) -> str:
     return scene.person.act(random)
 
 
+def _fail_back(scene: "Scene", random: Random) -> str:
+    return scene.person.act(random, goes_back=True) if scene.person is not None else ""
+
+
 def _deafen(scene: "Scene", random: Random) -> str:
     """What a reader has open to the target is where it hears commands."""
     sockets = [one for one in scene.net.sockets if one.cluster is scene.target and one.process.name.endswith("reader")]
@@ -686,6 +690,7 @@ JOB_FAULTS: dict[str, FaultKind] = {
     "commit while frozen": (5, _visit_frozen),
     "fail over": (6, _fail_over),
     "fail over fenced": (3, _fail_over_fenced),
+    "fail back": (5, _fail_back),
 }
 """Of histories in which the driver's jobs run."""
 GROUP_FAULTS: dict[str, FaultKind] = {"put out": (6, _put_out)}

@@ -49,6 +49,7 @@ _AT_EVENT_SHARE = 0.5
 _JOBS_SHARE = 0.4
 _GROUPS_SECONDS_MAX, _LOOKS_SECONDS = 45.0, 32.0
 """The jobs look at all checkpoints every 30 s, which matters where a log of the target was lost."""
+_NAMES_STAY_SHARE = 0.4
 _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
 _LARGE_KEY_BYTES = 16_000
@@ -63,7 +64,7 @@ class Script:
     More than one of `processes` share the flow as a group. With `jobs` the driver's jobs run, and a group reads.
     Records have keys of some `key_bytes` more than they need. With `has_transactions` most are written in transactions,
     and batches are compressed; `read_committed` is what the mirror reads. Where it `resizes`, epochs begin with another
-    number of tasks, and end for more.
+    number of tasks, and end for more. With `names_stay` topics keep their names on the target.
     """
 
     seed: int
@@ -83,6 +84,7 @@ class Script:
     has_transactions: bool = False
     read_committed: bool = False
     resizes: bool = False
+    names_stay: bool = False
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -114,7 +116,7 @@ def plan(seed: int) -> Script:
     has_jobs, processes = more.random() < _JOBS_SHARE, more.choice((1, 1, 1, 2))
     is_flooded, is_large = more.random() < _FLOODS_SHARE, more.random() < _LARGE_SHARE
     has_transactions, read_committed = more.random() < _TRANSACTIONS_SHARE, more.random() < 0.6
-    resizes = more.random() < _RESIZES_SHARE
+    resizes, names_stay = more.random() < _RESIZES_SHARE, more.random() < _NAMES_STAY_SHARE
     seconds = random.choice((8.0, 15.0, 25.0))
     names, events, faults_max = _swarm(
         random, FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {}),
@@ -133,6 +135,7 @@ def plan(seed: int) -> Script:
         tuple(sorted(faults, key=lambda f: f.at)),
         random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
         processes, has_jobs, _LARGE_KEY_BYTES * is_large, has_transactions, read_committed, resizes,
+        names_stay and has_jobs,
     )  # fmt: skip
 
 
@@ -316,6 +319,8 @@ def _flow(script: Script, policy: str) -> FlowConfig:
     ]
     if script.read_committed:
         lines.append("A.consumer.isolation.level = read_committed")
+    if script.names_stay:
+        lines.append("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
     if script.jobs:
         lines += [
             "sync.group.offsets.enabled = true",

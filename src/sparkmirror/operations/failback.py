@@ -8,7 +8,8 @@ written to files; `operations.steps` applies the one step.
 import base64
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import Cluster, Connector, TopicPartition, plain
-from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_partitions
+from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.steps import Note
 from sparkmirror.policy.partitioner import murmur2_partition
@@ -159,6 +160,26 @@ def plan_reverse_start(
     }
 
 
+def mirrored_end(missing: Iterable[TailRecord], behind: Iterable[TailRecord]) -> int:
+    """Where the records end on the target that the map does not know yet: behind the last of the records `behind` its
+    end that are among those `missing` in it, in their order; -1 where none is. Records that others wrote between count
+    for nothing."""
+    order = [_content(record) for record in missing]
+    known, at, end = frozenset(order), 0, -1
+    for record in behind:
+        if at == len(order):
+            break
+        content = _content(record)
+        if content in known:
+            with suppress(ValueError):  # it came before the last one found
+                at, end = order.index(content, at) + 1, record.offset + 1
+    return end
+
+
+def _content(record: TailRecord) -> tuple[object, ...]:
+    return record.timestamp_ms, record.key, record.value, record.headers
+
+
 class StartReverse:
     """A step that sets positions of the flow from the target back to the source, in the format of Connect's own
     tools."""
@@ -238,9 +259,11 @@ class WayBack:
 
 
 def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
-    """Raises ClusterError if either cluster does not answer."""
+    """Raises ClusterError if either cluster does not answer. A group returns to no place beyond the mirrored records of
+    the topic that the source has now: what the map knows may be of a former one."""
     partitions = mirrored_partitions(flow, source)
     positions = mirrored_offsets(flow, source)
+    former = ledger_offsets(flow).keys() - positions.keys()
     source_ends = source.await_latest_offsets(partitions)
     divergence = plan_divergence(positions, source.await_earliest_offsets(partitions), source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}
@@ -256,11 +279,37 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
                 f"{flow.name}: {target.alias} does not say where {unknown[0]} ends ({len(unknown)} partitions in all).",
                 "The reverse flow must begin behind what was mirrored: run it again when all leaders answer.",
             )
-        places = plan_home(read_groups(target, groups), home, state.maps, logs, source_ends)
-        starts = plan_reverse_start(home, state.maps, logs, names_stay)
+        reached = {
+            where: min(positions.get(where, end), end) for where, end in source_ends.items() if where not in former
+        }
+        places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
+        starts = {
+            remote: max(start, _behind_map(flow, home[remote], remote, state.maps, positions, logs[remote].end))
+            for remote, start in plan_reverse_start(home, state.maps, logs, names_stay).items()
+        }
         interleaved = plan_interleaved(home, state.maps, names_stay)
     moves = plan_home_moves(places, read_groups(source, groups), active)
     return WayBack(divergence, places, moves, starts, interleaved, names_stay)
+
+
+def _behind_map(
+    flow: FlowConfig,
+    where: TopicPartition,
+    remote: TopicPartition,
+    maps: MapView,
+    positions: Mapping[TopicPartition, int],
+    target_end: int,
+) -> int:
+    """Where the mirrored records end that the map lacks, -1 where it lacks none. Writers store the map after the
+    positions: of a mirror that was killed, or still runs, it ends before them. Reads both logs from there on."""
+    known, position = maps.map_of(where), positions.get(where, 0)
+    if known is None or not known.end_source < position:
+        return -1
+    end = min(target_end, known.end_target + 2 * (position - known.end_source))  # a marker for each record, at most
+    with open_tail(flow.source, "failback", [where], is_internal=False) as tail:
+        missing = list(tail.read_between(where, known.end_source, position))
+    with open_tail(flow.target, "failback", [remote], is_internal=False) as tail:
+        return mirrored_end(missing, tail.read_between(remote, known.end_target, end))
 
 
 def export(

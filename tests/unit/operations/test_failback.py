@@ -4,12 +4,14 @@ from uuid import UUID
 
 from sparkmirror.cli.procedure import render_divergence, render_home
 from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.failback import (
     Divergence,
+    mirrored_end,
     plan_divergence,
     plan_home,
     plan_home_moves,
@@ -84,3 +86,15 @@ def test_records_that_others_wrote_in_between_are_counted_since_the_reverse_flow
     assert plan_interleaved(same, maps((0, 100, 0), (100, 50, 107)), names_stay=True) == {ORDERS: 7}
     assert plan_interleaved(same, maps((0, 100, 0)), names_stay=True) == {}
     assert plan_interleaved(HOME, maps((0, 100, 0), (100, 50, 107)), names_stay=False) == {}
+
+
+def test_behind_the_end_of_a_map_the_mirrored_records_are_found_by_their_content() -> None:
+    def log(first: int, *values: str) -> list[TailRecord]:
+        return [TailRecord(ORDERS, first + n, 7, b"k", value.encode()) for n, value in enumerate(values)]
+
+    missing = log(40, "a", "b", "c")
+    assert mirrored_end(missing, log(100, "a", "b", "c", "of others")) == 103
+    assert mirrored_end(missing, log(100, "of others", "a", "c", "of others")) == 103, "one is left out by a filter"
+    assert mirrored_end(missing, log(100, "of others")) == -1
+    assert mirrored_end(missing, log(100, "c", "a")) == 101
+    assert mirrored_end([], log(100, "a")) == -1
