@@ -185,12 +185,15 @@ class QueuedRecords:
     def take(self, room_bytes: int) -> tuple[memoryview, int]:
         """For `fuse`: the next batches, as many as fit, which then count as one under way, and the source offset that
         they reach."""
-        start = self.at
-        reached = self.first_offset
-        while self.header is not None and self.can_give(room_bytes - (self.at - start)):
-            reached = self.header.next_offset
-            self.pass_by(self.header)
-            self.can_give(0)
+        start, end = self.at, self.at + room_bytes
+        reached, header = self.first_offset, self.header
+        with suppress(ProtocolError):  # a damaged one is found again in its turn
+            while header is not None and header.base_offset >= self.first_offset:
+                if self.at + header.total_bytes > end:
+                    break
+                reached = header.next_offset
+                self.pass_by(header)
+                header = self.header if self.seek_batch() else None
         self.open_batches += 1
         return self.data[start : self.at], reached if self.left_bytes else self.next_offset
 
