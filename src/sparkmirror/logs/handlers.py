@@ -20,6 +20,8 @@ from sparkmirror.shown import show_lines
 
 _MARK = "sparkmirror-says "
 _KEPT_LINES = 40
+_LAST_WORDS = 5
+_READ_SECONDS_MAX = 5.0
 
 log = logging.getLogger("sparkmirror")
 
@@ -147,7 +149,8 @@ class JvmLogReader:
         self._debug = debug
         self._read, self._write = os.pipe()
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        threading.Thread(target=self._listen, name="sparkmirror-jvm-log", daemon=True).start()
+        self._thread = threading.Thread(target=self._listen, name="sparkmirror-jvm-log", daemon=True)
+        self._thread.start()
 
     @contextmanager
     def at_launch(self) -> Iterator[int]:
@@ -156,6 +159,11 @@ class JvmLogReader:
             yield self._write
         finally:
             os.close(self._write)
+
+    def last_words(self) -> str:
+        """What a JVM that has ended said last, without warnings, in one line; empty where it said nothing."""
+        self._thread.join(_READ_SECONDS_MAX)
+        return "; ".join([line for line in self.last_lines if line and not line.startswith("WARNING")][-_LAST_WORDS:])
 
     def _listen(self) -> None:
         with open(self._read, errors="replace") as lines:  # noqa: PTH123 - a descriptor, not a path

@@ -124,7 +124,7 @@ def launch_context(
             _give_key(cluster, conf)
             return SparkContext.getOrCreate(conf)
     except PySparkRuntimeError as problem:
-        said = next((line for line in ear.last_lines if "rror" in line), str(problem))
+        said = ear.last_words() or str(problem)
         hint = "Run again with --debug to see all of it."
         raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
 

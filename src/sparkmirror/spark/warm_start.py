@@ -28,6 +28,7 @@ from pyspark.sql.datasource import (
 )
 
 from sparkmirror.cache import cache_directory, publish_once
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.java import find_java
 
 log = logging.getLogger(__name__)
@@ -187,7 +188,10 @@ def _run_query(archive: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        _run_query(sys.argv[1])
+        try:
+            _run_query(sys.argv[1])
+        except SparkMirrorError as problem:
+            sys.exit(problem.args[0])  # one line, the last, is what `_make` passes on
     else:
         archive_options()
         import sparkmirror.batch.kernels  # noqa: F401  # compiled once, into the user's cache
