@@ -6,7 +6,7 @@ import pytest
 from tests.faults.soak import Soak
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.long
 def test_three_minutes_of_two_flows_against_each_other_lose_nothing_and_leak_nothing(tmp_path: Path) -> None:
     with Soak(tmp_path, seed=7) as soak:
         soak.go(minutes=3.0, actions_min=3)
