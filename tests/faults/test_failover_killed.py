@@ -80,9 +80,12 @@ def test_a_failover_that_is_killed_between_its_acts_goes_on_and_back(
         assert (_fences(story), story.on_target(group)) == ({fence_of(topic)}, moved)
 
         run.dies("before 1", "--undo")
+        assert story.on_target(group) == moved, "nothing is undone that the journal does not say"
+        run.dies("before 2", "--undo")
         assert story.on_target(group) == {}, "the last step is taken back first"
         assert shop.sells() == "TOPIC_AUTHORIZATION_FAILED"
         run.dies("after 3", "--undo")
+        assert _fences(story) == {fence_of(topic)}, "the drain is taken back, the fence is not"
         run.ends("--undo")
         assert (_fences(story), story.on_target(group)) == (set(), {})
         assert shop.sells() == "", "everything is as before"
