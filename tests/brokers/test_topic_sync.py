@@ -10,7 +10,7 @@ from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.sync.change import Plan, sync_once
 from sparkmirror.sync.configs import ConfigRules
 from sparkmirror.sync.topic_job import TopicSync
-from sparkmirror.sync.topics import TopicRules
+from sparkmirror.sync.topics import CreateTopic, TopicRules
 
 
 @pytest.fixture
@@ -66,6 +66,17 @@ def test_a_remote_topic_with_more_partitions_is_left_alone(
     create(source, NewTopic(f"{prefix}a", 1, 1))
     create(target, NewTopic(f"A.{prefix}a", 4, 1))
     assert TopicSync(source, target, rules).plan() == Plan()
+
+
+def test_a_setting_that_the_target_does_not_know_costs_a_topic_nothing_else(
+    source: Admin, target: Admin, prefix: str, rules: TopicRules
+) -> None:
+    name = f"A.{prefix}a"
+    configs = {"message.downconversion.enable": "false", "segment.bytes": "14", "segment.ms": "60000"}
+    failures = TopicSync(source, target, rules).apply(Plan((CreateTopic(name, f"{prefix}a", 1, 1, configs),)))
+    assert len(failures) == 1
+    assert failures[0].startswith(f"{name} is created without message.downconversion.enable=false, segment.bytes=14: ")
+    assert target.topic_configs([name])[name]["segment.ms"] == "60000"
 
 
 def test_one_bad_topic_does_not_spoil_the_rest(source: Admin, target: Admin, prefix: str, rules: TopicRules) -> None:

@@ -37,6 +37,7 @@ COORDINATOR_PASSING = COORDINATOR_MOVED | {COORDINATOR_LOAD_IN_PROGRESS}
 """After these codes the same question is asked again in a moment."""
 TOPIC_ALREADY_EXISTS = 36
 INVALID_REPLICATION_FACTOR = 38
+INVALID_CONFIG = 40
 _AUTHORIZATION = {29: "topic", 30: "group", 31: "cluster", 53: "transactional id", 65: "delegation token"}
 _AUTHENTICATION = frozenset({33, 34, 58})
 _FENCED = frozenset({47, 90})

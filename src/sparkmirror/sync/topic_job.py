@@ -10,6 +10,7 @@ from dataclasses import replace
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
+from sparkmirror.kafka.errors import INVALID_CONFIG, RequestRefused
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.configs import initial_settings
 from sparkmirror.sync.topics import (
@@ -61,13 +62,42 @@ class TopicSync:
         growths = [change for change in plan.changes if isinstance(change, AddPartitions)]
         failures: list[str] = []
         if creations:
-            failures += _sentences(self._target.create_topics([new_topic(creation) for creation in creations]))
+            failures += self._create([new_topic(creation) for creation in creations])
         if by_brokers:
             failures += _sentences(self._target.auto_create_topics(by_brokers))
         if growths:
             grown = self._target.create_partitions({growth.name: growth.partitions for growth in growths})
             failures += _sentences(grown)
         return failures
+
+    def _create(self, topics: Sequence[NewTopic]) -> Sequence[str]:
+        """A setting that the target refuses costs its topic that setting, not its records: brokers of another version
+        do not know it, or do not take its value."""
+        outcome = dict(self._target.create_topics(topics))
+        lesser = self._without_refused([topic for topic in topics if _is_of_setting(outcome.get(topic.name))])
+        if not lesser:
+            return _sentences(outcome)
+        again = self._target.create_topics([less for _, less in lesser])
+        left_out = [
+            f"{topic.name} is created without {_lost(topic, less)}: {outcome[topic.name]}"
+            for topic, less in lesser
+            if again[topic.name] is None
+        ]
+        return [*left_out, *_sentences(outcome | again)]
+
+    def _without_refused(self, topics: Sequence[NewTopic]) -> list[tuple[NewTopic, NewTopic]]:
+        """Those that have a setting which the target refuses by itself, each with the same topic without."""
+        known: dict[tuple[str, str], bool] = {}
+        found: list[tuple[NewTopic, NewTopic]] = []
+        for topic in topics:
+            for setting in topic.configs.items():
+                if setting not in known:
+                    alone = replace(topic, configs=dict([setting]))
+                    known[setting] = _is_of_setting(self._target.rehearse_topics([alone])[topic.name])
+            taken = {key: value for key, value in topic.configs.items() if not known[key, value]}
+            if len(taken) < len(topic.configs):
+                found.append((topic, replace(topic, configs=taken)))
+        return found
 
 
 def observe_topics(
@@ -95,6 +125,14 @@ def observe_topics(
 
 def new_topic(action: CreateTopic) -> NewTopic:
     return NewTopic(action.name, action.partitions, action.replication_factor, action.configs)
+
+
+def _is_of_setting(problem: SparkMirrorError | None) -> bool:
+    return isinstance(problem, RequestRefused) and problem.code == INVALID_CONFIG
+
+
+def _lost(topic: NewTopic, less: NewTopic) -> str:
+    return ", ".join(f"{key}={value}" for key, value in topic.configs.items() if key not in less.configs)
 
 
 def _sentences(outcome: Mapping[str, SparkMirrorError | None]) -> Sequence[str]:
