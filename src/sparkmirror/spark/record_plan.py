@@ -58,12 +58,12 @@ def query_records(
     source must know that when it is loaded.
     """
     options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
-    source = spark.readStream.format("kafka-records").options(**options)
+    source = spark.readStream.format("flow-records").options(**options)
     made = transform(source.load(), flow)
     if made.carried < CARRIED_COLUMNS:
         made = transform(source.option("carried", ",".join(sorted(made.carried))).load(), flow)
     return (
-        made.written.writeStream.format("kafka-records")
+        made.written.writeStream.format("flow-records")
         .queryName(f"{flow.name}")
         .options(**options, checkpointLocation=checkpoint, returned=",".join(sorted(made.returned)))
     )

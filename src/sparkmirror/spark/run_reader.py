@@ -170,7 +170,7 @@ def _proposal(flow: "FlowConfig") -> Callable[[str], str | None]:
     return propose
 
 
-class KafkaRecordsReader(KafkaRunsReader):
+class FlowRecordsReader(KafkaRunsReader):
     """Plans as `KafkaRunsReader` does; rows are records."""
 
     def _nothing(self) -> "pa.RecordBatch":

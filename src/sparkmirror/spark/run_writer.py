@@ -89,7 +89,7 @@ def _drain(iterator: Iterator["pa.RecordBatch"]) -> None:
             pass
 
 
-class KafkaRecordsWriter(KafkaRunsWriter):
+class FlowRecordsWriter(KafkaRunsWriter):
     """Produces records to the target and keeps the ledger."""
 
     def _task(self, flow: "FlowConfig") -> "WritingTask":

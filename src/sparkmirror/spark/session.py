@@ -21,7 +21,7 @@ from sparkmirror.java import find_java
 from sparkmirror.logs.handlers import JvmLogReader
 from sparkmirror.pipeline.relay.schema import BATCH_BYTES, ROWS_PER_BATCH
 from sparkmirror.spark.cluster import KEY_VARIABLE, SparkCluster, local_master, needs_key
-from sparkmirror.spark.kafka_records import KafkaRecords
+from sparkmirror.spark.flow_records import FlowRecords
 from sparkmirror.spark.kafka_runs import KafkaRuns
 from sparkmirror.spark.packages import import_places
 from sparkmirror.spark.privacy import private_files, socket_directory
@@ -186,7 +186,7 @@ def _skip_discovery(session: SparkSession) -> None:
 
 
 def open_record_session(session: SparkSession) -> SparkSession:
-    """A session beside `session` for flows with transforms, with `kafka-records` registered.
+    """A session beside `session` for flows with transforms, with `flow-records` registered.
 
     Many rows pass at once there, and expressions are compiled. What cannot be cast becomes null instead of ending the
     flow (no ANSI mode), and times are UTC.
@@ -195,7 +195,7 @@ def open_record_session(session: SparkSession) -> SparkSession:
     for key, value in _RECORD_SETTINGS.items():
         records.conf.set(key, value)
     activate(records)
-    records.dataSource.register(KafkaRecords)
+    records.dataSource.register(FlowRecords)
     activate(session)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # its stack traces would hide our sentence
     return records

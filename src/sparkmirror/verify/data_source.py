@@ -15,7 +15,8 @@ from sparkmirror.pipeline.relay.options import RunsOptions
 from sparkmirror.stored_json import decode, encode
 
 if TYPE_CHECKING:
-    from sparkmirror.verify.matching import Findings, Part
+    from sparkmirror.batch.part import Part
+    from sparkmirror.verify.matching import Findings
     from sparkmirror.verify.span import Span
 
 _SPANS_BYTES_MAX: Final = 1 << 30
@@ -98,7 +99,7 @@ def compare_span(options: RunsOptions, span: "Span") -> "tuple[Findings | None, 
 
 def _fetch_state(options: RunsOptions, span: "Span") -> Any:
     from sparkmirror.kafka.settings import client_settings
-    from sparkmirror.verify.reading import LogRange, read_parts
+    from sparkmirror.pipeline.fetch.log_range import LogRange, read_parts
 
     flow = options.flow()
     source = client_settings(flow.consumer.reach(flow.source), "verify")

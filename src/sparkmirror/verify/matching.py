@@ -7,44 +7,19 @@ Called by `verify.data_source`.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkmirror.batch.columns import NOTHING, Columns, decode_some
+from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.compare import Comparison, compare_records, identical_batches
-from sparkmirror.batch.header import MAGIC
-from sparkmirror.batch.headers import (
-    BASE_OFFSET,
-    COLUMNS,
-    MAGIC_NUMBER,
-    NEXT_OFFSET,
-    POSITION,
-    RECORDS,
-    TOTAL_BYTES,
-    Headers,
-)
-from sparkmirror.batch.legacy import decode_some_messages
-from sparkmirror.batch.unpacking import USUAL_BOUND
+from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, RECORDS, TOTAL_BYTES
+from sparkmirror.batch.part import NO_PART, Part, decode_part, overlapping
 from sparkmirror.verify.difference import MISSING, SURPLUS, Difference, Seen, describe, see
 from sparkmirror.verify.span import NOWHERE, Span
 
-_CHUNK_BYTES: Final = 16 << 20
 _NEIGHBOURS: Final = 3
-
-
-class Part(NamedTuple):
-    """The result of one fetch: whole data batches in `buffer`, and the offset of the next fetch. `table` has the
-    columns of `batch.headers`, without control batches and batches of aborted transactions. For a set of old
-    messages, `BASE_OFFSET` is the first offset that may be in it."""
-
-    buffer: memoryview
-    table: NDArray[np.int64]
-    next_offset: int
-
-
-NO_PART = Part(memoryview(b""), np.empty((0, COLUMNS), np.int64), -1)
 
 
 @dataclass(slots=True)
@@ -144,14 +119,14 @@ class _Match:
         reaches = span.touches_region(table[:, BASE_OFFSET], table[:, NEXT_OFFSET] - 1, on_target=on_target)
         for row in np.flatnonzero(reaches).tolist():
             alone = part._replace(table=table[row : row + 1])
-            offsets = _decode(alone, first, end)[0].offsets
+            offsets = decode_part(alone, first, end)[0].offsets
             offsets = offsets[(offsets >= first) & (offsets < end)]
             is_mapped = span.rebase(offsets) != NOWHERE if on_target else span.is_mapped(offsets)
             counts += span.count_by_region(offsets[~is_mapped], on_target=on_target)
 
     def _compare(self, end: int) -> None:
         """Compares source offsets from `_at` up to `end`: equal batches as bytes, all others record by record."""
-        ours = _overlapping(self._source.part.table, self._at, end)
+        ours = overlapping(self._source.part.table, self._at, end)
         same = ours[self._identical(ours, end)]
         self._found.identical_bytes += int(same[:, TOTAL_BYTES].sum())
         self._found.equal += int(same[:, RECORDS].sum())
@@ -175,8 +150,8 @@ class _Match:
         pieces."""
         while first < end:
             lowest, highest = self._span.target_range(first, end)
-            ours, read = _decode(self._source.part, first, end)
-            theirs, target_read = _decode(self._target.part, lowest, highest)
+            ours, read = decode_part(self._source.part, first, end)
+            theirs, target_read = decode_part(self._target.part, lowest, highest)
             stop = min(read, end if target_read >= highest else self._span.reached(target_read))
             self._judge(ours, theirs, first, stop)
             first = stop
@@ -219,18 +194,11 @@ class _Match:
 def records_of(part: Part, first: int, end: int) -> Iterator[Seen]:
     """The records of a part at offsets `first` … `end - 1`, one by one; for few records. Raises ProtocolError."""
     while first < end:
-        columns, first_left = _decode(part, first, end)
+        columns, first_left = decode_part(part, first, end)
         for row, offset in enumerate(columns.offsets.tolist()):
             if first <= offset < end:
                 yield see(columns, row)
         first = first_left
-
-
-def _overlapping(table: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:
-    """The batches that reach into the offsets."""
-    low = int(np.searchsorted(table[:, NEXT_OFFSET], first, "right"))
-    high = int(np.searchsorted(table[:, BASE_OFFSET], end))
-    return table[low : max(low, high)]
 
 
 def _joined(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -241,29 +209,6 @@ def _joined(rows: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     firsts = rows[np.concatenate(([0], edges)), BASE_OFFSET]
     stops = rows[np.concatenate((edges - 1, [len(rows) - 1])), NEXT_OFFSET]
     yield from zip(firsts.tolist(), stops.tolist(), strict=True)
-
-
-def _decode(part: Part, first: int, end: int) -> tuple[Columns, int]:
-    """Records of batches that overlap the offsets, at most as many as are decoded at once, and the offset that this
-    reaches."""
-    rows = _overlapping(part.table, first, end) if first < end else part.table[:0]
-    if not len(rows):
-        return NOTHING, end
-    old = rows[:, MAGIC_NUMBER] != MAGIC
-    alike = int(np.argmax(old != old[0])) or len(rows)
-    if old[0]:
-        columns, taken = _decode_messages(part.buffer, rows[:alike])
-    else:
-        group = Headers(rows[:alike], int(rows[alike - 1, POSITION] + rows[alike - 1, TOTAL_BYTES]))
-        columns, taken = decode_some(part.buffer, group, 0, enough_bytes=_CHUNK_BYTES)
-    return columns, end if taken == len(rows) else int(rows[taken - 1, NEXT_OFFSET])
-
-
-def _decode_messages(buffer: memoryview, rows: NDArray[np.int64]) -> tuple[Columns, int]:
-    ranges = rows[:, [POSITION, TOTAL_BYTES]].tolist()
-    messages = b"".join(buffer[at : at + size] for at, size in ranges)
-    columns, end = decode_some_messages(memoryview(messages), USUAL_BOUND, _CHUNK_BYTES)
-    return columns, int(np.searchsorted(np.cumsum(rows[:, TOTAL_BYTES]), end)) + 1
 
 
 def _chosen(columns: Columns, wanted: NDArray[np.bool_]) -> Columns:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from sparkmirror.batch.part import Part
 from sparkmirror.verify.difference import MISSING, SURPLUS, Difference, Seen
-from sparkmirror.verify.matching import Findings, Part, records_of
+from sparkmirror.verify.matching import Findings, records_of
 from sparkmirror.verify.span import Region, Span
 
 

@@ -10,7 +10,7 @@ from tests.flows import SMALLEST
 from sparkmirror.pipeline.relay.options import RunsOptions
 from sparkmirror.pipeline.relay.schema import FLUSH, RECORD_SCHEMA, ROW_SCHEMA, TRAIL
 from sparkmirror.planning.planner import Planner
-from sparkmirror.spark.run_reader import KafkaRecordsReader, KafkaRunsReader
+from sparkmirror.spark.run_reader import FlowRecordsReader, KafkaRunsReader
 
 TEXT = f"{SMALLEST}tasks.max = 3\n"
 
@@ -89,6 +89,6 @@ def test_one_that_knows_nothing_yet_or_is_stopped_waits() -> None:
 
 def test_a_rehearsals_rows_have_the_columns_of_their_source() -> None:
     options = RunsOptions(TEXT, "A->B", "run", "process")
-    for reader, schema in ((KafkaRunsReader(options), ROW_SCHEMA), (KafkaRecordsReader(options), RECORD_SCHEMA)):
+    for reader, schema in ((KafkaRunsReader(options), ROW_SCHEMA), (FlowRecordsReader(options), RECORD_SCHEMA)):
         (batch,) = reader.read(InputPartition(None))
         assert batch.schema == schema

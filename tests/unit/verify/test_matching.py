@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from sparkmirror.batch.header import APPEND_TIME, Codec
 from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, read_headers
+from sparkmirror.batch.part import Part
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.model import TopicPartition
-from sparkmirror.verify.matching import Findings, Part, match
+from sparkmirror.verify.matching import Findings, match
 from sparkmirror.verify.span import Span, Stretch
 
 TIME = 1_700_000_000_000

@@ -6,8 +6,9 @@ from dataclasses import replace
 from tests.unit.verify.test_matching import RECORDS, log, parts, span
 
 from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET
+from sparkmirror.batch.part import Part
 from sparkmirror.batch.records import Record
-from sparkmirror.verify.matching import Findings, Part, match
+from sparkmirror.verify.matching import Findings, match
 from sparkmirror.verify.regions import match_regions
 from sparkmirror.verify.span import Span, Stretch
 

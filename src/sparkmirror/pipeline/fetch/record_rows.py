@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkmirror.batch.arrow_content import content_arrays, repeat
 from sparkmirror.batch.columns import Columns, decode_some
 from sparkmirror.batch.headers import NEXT_OFFSET, Headers, read_headers
-from sparkmirror.batch.record_headers import decode_headers
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.pipeline.fetch.reader_options import AtLease
@@ -111,48 +111,17 @@ def _with(row: Row, column: str, value: int) -> pa.RecordBatch:
 def _record_rows(columns: Columns, run: Row, carried: frozenset[str]) -> pa.RecordBatch:
     count = len(columns)
     values: dict[str, Any] = {
-        "kind": _repeat(RECORD, count),
-        "topic": _repeat(run.topic, count),
+        "kind": repeat(RECORD, count),
+        "topic": repeat(run.topic, count),
         "partition": pa.array(np.full(count, run.partition, np.int32)),
-        "proposed_topic": _repeat(run.proposed_topic, count),
+        "proposed_topic": repeat(run.proposed_topic, count),
         "offset": pa.array(columns.offsets),
         "timestamp": pa.array(columns.timestamps),
     }
-    if carried:
-        segments = _segments(columns)
-        content = {
-            "key": lambda: segments.take(_every_third(0, columns.key_lengths)),
-            "value": lambda: segments.take(_every_third(1, columns.value_lengths)),
-            "headers": lambda: decode_headers(segments.take(_every_third(2, columns.headers_lengths))),
-        }
-        values |= {name: content[name]() for name in carried}
+    values |= content_arrays(columns, carried)
     arrays = [values.get(field.name) for field in RECORD_SCHEMA]
     filled = [
         pa.nulls(count, field.type) if array is None else array
         for array, field in zip(arrays, RECORD_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays(filled, schema=RECORD_SCHEMA)
-
-
-def _repeat(text: str | None, count: int) -> pa.Array:
-    if text is None:
-        return pa.nulls(count, pa.string())
-    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([text])).cast(pa.string())
-
-
-def _segments(columns: Columns) -> pa.Array:
-    """Key, value and headers of each record and what lies between them, as one binary array over the content.
-
-    The places ascend, so their edges serve as Arrow's offsets without a copy, until `take` picks columns.
-    """
-    edges = np.empty((len(columns), 6), np.int32)
-    for place in range(3):
-        start, length = columns.places[:, 2 * place], columns.places[:, 2 * place + 1]
-        edges[:, 2 * place] = start
-        edges[:, 2 * place + 1] = start + np.maximum(length, 0)
-    offsets = np.append(edges.reshape(-1), edges[-1, 5])
-    return pa.Array.from_buffers(pa.binary(), edges.size, [None, pa.py_buffer(offsets), pa.py_buffer(columns.content)])
-
-
-def _every_third(place: int, lengths: Any) -> pa.Array:
-    return pa.array(np.arange(len(lengths), dtype=np.int64) * 6 + 2 * place, mask=lengths < 0)

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from sparkmirror.batch.record_headers import encode_headers
 from sparkmirror.batch.unpacking import USUAL_BOUND, Bound
 from sparkmirror.errors import ProtocolError
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sparkmirror.batch.columns import Columns
 
-_CONTENT: Final = ("key", "value", "headers")
 _BYTES: Final = CARRIED_COLUMNS | {"timestamp"}
 _WHOLE_BYTES_MIN: Final = 8 << 10
 """Smaller batches are gathered into larger ones, as each would be a request's only one of its partition."""
@@ -50,7 +45,9 @@ def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
 
     Raises ProtocolError for rows that are not of the run, and what `batch.columns.decode_some` raises.
     """
-    if kept.returned.issuperset(_CONTENT):
+    from sparkmirror.batch.arrow_content import CONTENT
+
+    if kept.returned.issuperset(CONTENT):
         yield Part(rows, columns_of(rows))
         return
     import numpy as np
@@ -98,13 +95,15 @@ def _restore(rows: pa.RecordBatch, columns: "Columns", returned: Collection[str]
     """The records that the rows stand for, with what was set in place of what they had."""
     import numpy as np
 
+    from sparkmirror.batch.arrow_content import CONTENT, put_content
+
     offsets = rows.column("offset").to_numpy()
     at = np.searchsorted(columns.offsets, offsets)
     if len(at) and (at[-1] >= len(columns) or (columns.offsets[at] != offsets).any()):
         raise ProtocolError(f"a row between the offsets {offsets[0]} and {offsets[-1]} is of no record of its run")
     picked = columns.pick(at)
     content, places = [picked.content], picked.places.copy()
-    _put_content(rows, [name for name in _CONTENT if name in returned], content, places)
+    put_content({name: rows.column(name) for name in CONTENT if name in returned}, content, places)
     timestamps = np.array(rows.column("timestamp").fill_null(-1).to_numpy())
     joined = content[0] if len(content) == 1 else np.concatenate(content)
     return replace(picked, content=joined, timestamps=timestamps, places=places)
@@ -114,40 +113,12 @@ def columns_of(rows: pa.RecordBatch) -> "Columns":
     """The records as the rows alone have them."""
     import numpy as np
 
+    from sparkmirror.batch.arrow_content import CONTENT, put_content
     from sparkmirror.batch.columns import Columns
 
     content: list[Any] = []
     places = np.empty((rows.num_rows, 6), np.int32)
-    _put_content(rows, _CONTENT, content, places)
+    put_content({name: rows.column(name) for name in CONTENT}, content, places)
     offsets = rows.column("offset").to_numpy()
     timestamps = rows.column("timestamp").fill_null(-1).to_numpy()
     return Columns(np.concatenate(content), np.array(offsets), np.array(timestamps), places)
-
-
-def _put_content(
-    rows: pa.RecordBatch, names: Collection[str], content: "list[NDArray[np.uint8]]", places: "NDArray[np.int32]"
-) -> None:
-    """Append the bytes of these columns to `content`, and note in `places` where they stand."""
-    base = sum(map(len, content))
-    for name in names:
-        array = rows.column(name)
-        if name == "headers":
-            array = pa.array(encode_headers(array), pa.binary())
-        data, starts, lengths = _bytes_of(array)
-        content.append(data)
-        at = 2 * _CONTENT.index(name)
-        places[:, at] = starts + base
-        places[:, at + 1] = lengths
-        base += len(data)
-
-
-def _bytes_of(array: pa.Array) -> "tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32]]":
-    """All bytes of a binary array, and the place and length of each element; a length of -1 is null."""
-    import numpy as np
-
-    _, edges, data = array.buffers()
-    offsets = np.frombuffer(edges, np.int32)[array.offset : array.offset + len(array) + 1]
-    first, stop = int(offsets[0]), int(offsets[-1])
-    content = np.frombuffer(data, np.uint8)[first:stop] if stop > first else np.zeros(0, np.uint8)
-    lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), -1, np.diff(offsets))
-    return content, offsets[:-1] - first, lengths.astype(np.int32)

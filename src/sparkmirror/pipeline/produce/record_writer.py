@@ -1,4 +1,4 @@
-"""The writing end of `kafka-records`: takes rows of records and hands batches to the sender. Runs in a Python worker.
+"""The writing end of `flow-records`: takes rows of records and hands batches to the sender. Runs in a Python worker.
 
 As `pipeline.produce.writer`, which it extends. The records of a run are passed on when its own row comes: it accounts
 for those that a filter dropped. Topics that transforms route to are looked up, or created, once per topic

@@ -8,15 +8,15 @@ from tests.scenarios.odd_logs import java_batch, numbered_records, sealed
 
 from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header, stamp
 from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET
+from sparkmirror.batch.part import Part
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchResponse
 from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.pipeline.fetch import log_range
 from sparkmirror.pipeline.fetch.connection import Frame
-from sparkmirror.verify import reading
-from sparkmirror.verify.matching import Part
-from sparkmirror.verify.reading import LogRange, read_parts, take_part
+from sparkmirror.pipeline.fetch.log_range import LogRange, read_parts, take_part
 
 WHERE = TopicPartition("orders", 0)
 
@@ -118,7 +118,7 @@ def test_nothing_is_believed_to_lie_there_only_in_a_compacted_log_and_after_long
     answers: type[Connection], compacted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = answers()
-    monkeypatch.setattr(reading._Reader, "_connect", lambda _: connection)
+    monkeypatch.setattr(log_range._Reader, "_connect", lambda _: connection)
     parts = read_parts(
         client_settings(Cluster("a:1", {"bootstrap.servers": "a:1"}), "test"),
         LogRange(WHERE, 0, 1000, True, compacted),

@@ -1,7 +1,7 @@
 """Reads a range of one partition's log as stored, in large fetches, with the next request always under way.
 
-Called by `verify.data_source` in Spark's workers. It blocks. When a leader moves or a connection breaks, it connects
-again.
+Called by `verify.data_source` and `records.range_reader` in Spark's workers. It blocks. When a leader moves or a
+connection breaks, it connects again.
 """
 
 import select
@@ -23,6 +23,7 @@ from sparkmirror.batch.headers import (
     PRODUCER_ID,
     read_headers,
 )
+from sparkmirror.batch.part import NO_PART, Part
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import AuthenticationFailed, ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.errors import error_name
@@ -32,7 +33,6 @@ from sparkmirror.kafka.wire.lookup import dial_leader
 from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.relay.ring import PrivateMemory
-from sparkmirror.verify.matching import NO_PART, Part
 
 _ANSWER_BYTES: Final = 8 << 20
 _SILENCE_SECONDS_MAX: Final = 30.0
@@ -75,7 +75,7 @@ class _Reader:
         self._clock = clock
         self._settings = settings
         self._wanted = wanted
-        self._limits = FetchLimits(_ANSWER_BYTES, _ANSWER_BYTES, 1, 500, wanted.read_committed, settings.client_rack)
+        self._limits = FetchLimits(_ANSWER_BYTES, _ANSWER_BYTES, 1, 500, wanted.read_committed)
         self._connection: FetchConnection | None = None
         self._asked = -1
         self._topic_key: object = None

@@ -1,0 +1,60 @@
+"""Some batches of one partition as a fetch brought them, and their records as columns, also of old messages. Pure.
+
+Made by `pipeline.fetch.log_range`; decoded by `verify.matching` and `records.rows`.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkmirror.batch.columns import NOTHING, Columns, decode_some
+from sparkmirror.batch.header import MAGIC
+from sparkmirror.batch.headers import BASE_OFFSET, COLUMNS, MAGIC_NUMBER, NEXT_OFFSET, POSITION, TOTAL_BYTES, Headers
+from sparkmirror.batch.legacy import decode_some_messages
+from sparkmirror.batch.unpacking import USUAL_BOUND
+
+_CHUNK_BYTES: Final = 16 << 20
+
+
+class Part(NamedTuple):
+    """The result of one fetch: whole data batches in `buffer`, and the offset of the next fetch. `table` has the
+    columns of `batch.headers`, without control batches and batches of aborted transactions. For a set of old
+    messages, `BASE_OFFSET` is the first offset that may be in it."""
+
+    buffer: memoryview
+    table: NDArray[np.int64]
+    next_offset: int
+
+
+NO_PART = Part(memoryview(b""), np.empty((0, COLUMNS), np.int64), -1)
+
+
+def overlapping(table: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:
+    """The batches that reach into the offsets `first` … `end - 1`."""
+    low = int(np.searchsorted(table[:, NEXT_OFFSET], first, "right"))
+    high = int(np.searchsorted(table[:, BASE_OFFSET], end))
+    return table[low : max(low, high)]
+
+
+def decode_part(part: Part, first: int, end: int, enough_bytes: int = _CHUNK_BYTES) -> tuple[Columns, int]:
+    """Records of batches that overlap the offsets, at most as many as are decoded at once, and the offset that this
+    reaches. Raises ProtocolError."""
+    rows = overlapping(part.table, first, end) if first < end else part.table[:0]
+    if not len(rows):
+        return NOTHING, end
+    old = rows[:, MAGIC_NUMBER] != MAGIC
+    alike = int(np.argmax(old != old[0])) or len(rows)
+    if old[0]:
+        columns, taken = _decode_messages(part.buffer, rows[:alike], enough_bytes)
+    else:
+        group = Headers(rows[:alike], int(rows[alike - 1, POSITION] + rows[alike - 1, TOTAL_BYTES]))
+        columns, taken = decode_some(part.buffer, group, 0, enough_bytes=enough_bytes)
+    return columns, end if taken == len(rows) else int(rows[taken - 1, NEXT_OFFSET])
+
+
+def _decode_messages(buffer: memoryview, rows: NDArray[np.int64], enough_bytes: int) -> tuple[Columns, int]:
+    ranges = rows[:, [POSITION, TOTAL_BYTES]].tolist()
+    messages = b"".join(buffer[at : at + size] for at, size in ranges)
+    columns, end = decode_some_messages(memoryview(messages), USUAL_BOUND, enough_bytes)
+    return columns, int(np.searchsorted(np.cumsum(rows[:, TOTAL_BYTES]), end)) + 1
