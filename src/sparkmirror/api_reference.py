@@ -16,6 +16,7 @@ PUBLIC: Final[Mapping[str, Sequence[str]]] = {
         "MirrorClient", "replication_hops", "heartbeat_topics", "checkpoint_topics", "upstream_clusters",
         "translate_offsets", "hops_of", "sources_of", "NO_HOPS",
     ),
+    "sparkmirror.records.kafka_records": ("KafkaRecords",),
     "sparkmirror.relay.kafka_runs": ("KafkaRuns",),
     "sparkmirror.policy.naming": ("ReplicationPolicy", "DefaultReplicationPolicy", "IdentityReplicationPolicy"),
     "sparkmirror.policy.own": ("OwnTopics", "OwnGroups", "OwnConfigs"),
@@ -37,7 +38,7 @@ Written by `python -m sparkmirror.api_reference` from the docstrings; a test com
 changes with a new minor version only, and the changelog says how. All else in the package may change at any time.
 
 SparkMirror is a command first ([cli.md](cli.md)). From Python there are the client library for applications that fail
-over by themselves, the data source for Spark programs of one's own ([spark.md](spark.md)), contracts for naming and
+over by themselves, the data sources for Spark programs of one's own ([spark.md](spark.md)), contracts for naming and
 filters ([policies.md](policies.md)), and embedded Kafka for tests. A function of one's own for records
 (`transforms.function = module:function`) takes a DataFrame and gives one ([transforms.md](transforms.md)). The package
 is typed (`py.typed`).

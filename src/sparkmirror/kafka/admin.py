@@ -191,14 +191,19 @@ class Admin:
         return self._await(dict.fromkeys(partitions, EARLIEST), seconds_max).all()
 
     def await_latest_offsets(
-        self, partitions: Iterable[TopicPartition], seconds_max: float = ALL_SECONDS_MAX
+        self,
+        partitions: Iterable[TopicPartition],
+        seconds_max: float = ALL_SECONDS_MAX,
+        *,
+        read_committed: bool = False,
     ) -> dict[TopicPartition, int]:
-        """High watermarks of all partitions that exist, for callers that go on from "all": waits for each of them.
+        """High watermarks of all partitions that exist, for callers that go on from "all": waits for each of them. With
+        `read_committed` their last stable offsets.
 
         A silent leader is replaced after `broker.session.timeout.ms`, 9 s by default, where there are other replicas.
         Raises OffsetsUnknown, which names the partitions and the brokers that do not answer.
         """
-        return self._await(dict.fromkeys(partitions, LATEST), seconds_max).all()
+        return self._await(dict.fromkeys(partitions, LATEST), seconds_max, read_committed=read_committed).all()
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
         """Where the leaders' logs end, records above the high watermark included; see `list_offsets`."""
@@ -211,9 +216,11 @@ class Admin:
         """The high watermark of a partition that must exist. Raises OffsetsUnknown."""
         return self._await({partition: LATEST}, seconds_max).of(partition)
 
-    def _await(self, wanted: Mapping[TopicPartition, int], seconds_max: float) -> LogOffsets:
+    def _await(
+        self, wanted: Mapping[TopicPartition, int], seconds_max: float, *, read_committed: bool = False
+    ) -> LogOffsets:
         return list_log_offsets(
-            self.connection, self._metadata, wanted, read_committed=False,
+            self.connection, self._metadata, wanted, read_committed=read_committed,
             seconds_max=seconds_max, missing_seconds=_MISSING_SECONDS,
         )  # fmt: skip
 

@@ -65,6 +65,11 @@ MIRROR_MAKER = JarSet("mirror-maker", "connect-mirror", size_bytes=34_600_000)
 MIRROR_MAKER_TESTS = JarSet("mirror-maker-tests", "connect-mirror", size_bytes=73_000_000)
 """MirrorMaker 2's own tests and what they need; only `make parity` fetches them."""
 
+SPARK_CONNECTOR = JarSet(
+    "spark-connector", "spark-sql-kafka-0-10_2.13", "org.apache.spark", "4.2.0", size_bytes=11_000_000
+)
+"""Spark's own Kafka connector; only `bench.records_source` fetches it. Of Spark 4.3 there is none yet."""
+
 
 def kafka_of(version: str) -> JarSet:
     """The jars of another release, such as `3.9.1`. Raises EnvironmentProblem for a release without committed

@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from kafka.errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
@@ -111,9 +112,19 @@ class Link:
     def exchange(self, request: bytes) -> bytes:
         """Send the frame of one request and block for that of its answer; raises as `ask`."""
         asked_at = time.monotonic()
+        self.post(request)
+        return self.collect(asked_at)
+
+    def post(self, request: bytes) -> None:
+        """Send the frame of one request; `collect` takes its answer. Blocks; raises OSError."""
         self.socket.sendall(request)
+
+    def collect(self, asked_at: float = inf) -> bytes:
+        """Block for the frame of the next answer; raises as `ask`. `asked_at` is monotonic, where nothing came
+        between."""
         (size,) = _LENGTH.unpack(self._receive(4))
-        self.note_answer(time.monotonic() - asked_at)
+        if asked_at < inf:
+            self.note_answer(time.monotonic() - asked_at)
         if not 4 <= size <= _ANSWER_BYTES_MAX:
             hint = "Is it a broker's port, and does it want TLS? See security.protocol."
             raise ProtocolError(f"broker {self.address} announced an answer of {size} bytes", hint)

@@ -37,7 +37,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """The content of one Metadata answer. `errors` holds the error code of each topic that the broker could not
-    describe.
+    describe, `sizes` the number of partitions of the others.
 
     `is_far` says whether the answering broker is far away (`kafka.wire.link`), `asked_at` when the look-up began, by
     the clock of `kafka.wire.leaders`.
@@ -47,6 +47,7 @@ class ClusterView:
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     is_far: bool = False
     asked_at: float = 0.0
 
@@ -93,19 +94,20 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
     asked = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=name) for name in topics]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     answer = link.ask(request, MetadataResponse, version)
-    leaders, ids, errors = {}, {}, {}
+    leaders, ids, errors, sizes = {}, {}, {}, {}
     for topic in answer.topics:
         if topic.error_code:
             errors[topic.name] = topic.error_code
             continue
         ids[topic.name] = UUID(str(topic.topic_id))
+        sizes[topic.name] = len(topic.partitions)
         for partition in topic.partitions:
             where = TopicPartition(topic.name, partition.partition_index)
             if partition.leader_id >= 0:
                 leaders[where] = partition.leader_id
     brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
     link.doubt_distance()
-    return ClusterView(brokers, leaders, ids, errors, link.is_far)
+    return ClusterView(brokers, leaders, ids, errors, sizes, link.is_far)
 
 
 def dial_leader(settings: ClientSettings, where: TopicPartition) -> tuple[Link, ClusterView]:

@@ -1,0 +1,255 @@
+"""Appends record batches to partitions as one idempotent producer, many partitions at a time. Blocks.
+
+A request has at most one batch of each partition, and a partition has one batch under way: so records stay in order,
+and a batch whose answer was lost is sent again with its sequence number, by which brokers know it. Used by
+`records.sink`.
+"""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparkmirror.batch.columns import decode
+from sparkmirror.batch.encoding import encode
+from sparkmirror.batch.header import parse_header, stamp
+from sparkmirror.batch.piece import Piece
+from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError, RecordTooLarge, SparkMirrorError
+from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_name
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem
+from sparkmirror.kafka.wire.link import Link, dial
+from sparkmirror.kafka.wire.lookup import ClusterView, look_up
+from sparkmirror.kafka.wire.producer_ids import fresh_producer
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.answers import MESSAGE_TOO_LARGE, BatchOutcome, describe, judge
+
+_PAUSE_SECONDS: Final = 0.05
+_PAUSE_SECONDS_MAX: Final = 1.0
+_APPEARS_SECONDS: Final = 2.0
+"""A broker may report a new topic this much later than another one."""
+_SEQUENCES: Final = 1 << 31
+_MARGIN_SECONDS: Final = 5.0
+
+
+@dataclass(slots=True)
+class Appended:
+    """What one partition was given: records, and the offsets between which they lie, -1 where no broker said."""
+
+    records: int = 0
+    first_offset: int = -1
+    next_offset: int = -1
+
+    def add(self, other: "Appended") -> None:
+        self.records += other.records
+        if other.first_offset >= 0:
+            known = self.first_offset >= 0
+            self.first_offset = min(self.first_offset, other.first_offset) if known else other.first_offset
+            self.next_offset = max(self.next_offset, other.next_offset)
+
+
+@dataclass(slots=True)
+class _Request:
+    """One that is not answered yet, and the partitions by the keys that its answer will have."""
+
+    link: Link
+    version: int
+    partitions: dict[tuple[object, int], TopicPartition] = field(default_factory=dict)
+
+
+class BatchProducer:
+    """For one thread. `appended` has what was acknowledged by all replicas in sync."""
+
+    def __init__(self, settings: ClientSettings, delivery_seconds: float) -> None:
+        self.appended: dict[TopicPartition, Appended] = {}
+        self._settings = settings
+        self._delivery_seconds = delivery_seconds
+        self._identity = fresh_producer(settings)
+        self._sequences: dict[TopicPartition, int] = {}
+        self._view = ClusterView()
+        self._links: dict[int, Link] = {}
+        self._waiting: dict[TopicPartition, deque[Piece]] = {}
+        self._requests: dict[int, _Request] = {}
+        self._ends_at = 0.0
+        self._problem = ""
+        self._is_stalled = False
+        self._is_unknown = False
+
+    def close(self) -> None:
+        """Drops what is not acknowledged."""
+        for node in list(self._links):
+            self._hang_up(node)
+
+    def size_of(self, topic: str) -> int:
+        """The number of its partitions. Raises ClusterError for a topic that is not there."""
+        ends_at = time.monotonic() + _APPEARS_SECONDS
+        while (found := self._view.sizes.get(topic)) is None:
+            self._look_up({topic, *self._view.sizes})
+            if topic not in self._view.sizes and time.monotonic() > ends_at:
+                code = self._view.errors.get(topic, UNKNOWN_TOPIC_OR_PARTITION)
+                raise ClusterError(
+                    f"Cluster {self._settings.alias}: records cannot go to topic {topic}: {error_name(code)}.",
+                    "Create the topic first, and grant WRITE and DESCRIBE on it.",
+                )
+        return found
+
+    def send(self, batches: Mapping[TopicPartition, Piece]) -> None:
+        """Sends one batch of each partition; waits first until those before are acknowledged. Raises as `flush`."""
+        self.flush()
+        self._waiting = {where: deque([piece]) for where, piece in batches.items()}
+        self._ends_at = time.monotonic() + self._delivery_seconds
+        self._post()
+
+    def flush(self) -> None:
+        """Until all is acknowledged. Raises ClusterError where a broker refuses a batch, or none takes it in time;
+        RecordTooLarge."""
+        pause = _PAUSE_SECONDS
+        while self._waiting:
+            self._collect()
+            if self._is_unknown:
+                self._identity, self._sequences, self._is_unknown = fresh_producer(self._settings), {}, False
+            if self._waiting and self._is_stalled:
+                if time.monotonic() + pause > self._ends_at:
+                    raise self._late()
+                time.sleep(pause)
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+            if self._waiting:
+                self._post()
+
+    def _late(self) -> ClusterUnreachable:
+        why = f": {self._problem.rstrip('.')}" if self._problem else ""
+        return ClusterUnreachable(
+            f"Cluster {self._settings.alias} did not take records of {min(self._waiting)} in "
+            f"{self._delivery_seconds:g} s{why}.",
+            "kafka.delivery.timeout.ms says for how long a batch is tried.",
+        )
+
+    def _post(self) -> None:
+        """One request to each leader, with the first batch that each of its partitions has left."""
+        self._is_stalled = False
+        if any(where not in self._view.leaders for where in self._waiting):
+            self._try_look_up()
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for where in self._waiting:
+            node = self._view.leaders.get(where)
+            if node is None:
+                self._stall(f"{where} has no leader")
+            else:
+                by_leader[node].append(where)
+        for node, partitions in by_leader.items():
+            try:
+                self._requests[node] = self._request(node, partitions)
+            except (OSError, ClusterUnreachable, ProtocolError) as problem:
+                self._lose(node, problem)
+
+    def _request(self, node: int, partitions: list[TopicPartition]) -> _Request:
+        link = self._link(node)
+        request = _Request(link, link.version(wire.PRODUCE, wire.PRODUCE_VERSIONS))
+        items = []
+        for where in partitions:
+            by_id = request.version >= wire.TOPIC_ID_PRODUCE
+            key = self._view.topic_ids[where.topic] if by_id else where.topic
+            request.partitions[key, where.partition] = where
+            items.append(ProduceItem(key, where.partition, self._stamped(where)))
+        body = wire.encode_produce(items, timeout_ms=int(self._settings.request_timeout_seconds * 1000))
+        link.correlation += 1
+        header = wire.request_header(wire.PRODUCE, request.version, link.correlation, link.client_id)
+        link.post(b"".join(wire.frame(header, *body)))
+        return request
+
+    def _stamped(self, where: TopicPartition) -> memoryview:
+        data = memoryview(self._waiting[where][0].data)
+        stamp(data, 0, parse_header(data, 0), *self._identity, self._sequences.get(where, 0))
+        return data
+
+    def _collect(self) -> None:
+        requests, self._requests = self._requests, {}
+        for node, request in requests.items():
+            try:
+                answer = wire.decode_produce(request.version, memoryview(request.link.collect()))
+            except (OSError, ProtocolError) as problem:
+                self._lose(node, problem)
+                continue
+            for produced in answer.partitions:
+                where = request.partitions.get((produced.topic_key, produced.partition))
+                if where in self._waiting:
+                    self._take(where, produced)
+
+    def _take(self, where: TopicPartition, produced: ProducedPartition) -> None:
+        piece = self._waiting[where][0]
+        outcome = judge(produced.error, is_head=True)
+        if outcome is BatchOutcome.DONE:
+            self._done(where, piece, produced.base_offset)
+        elif produced.error == MESSAGE_TOO_LARGE:
+            self._waiting[where].popleft()
+            self._waiting[where].extendleft(reversed(_halves(where, piece)))
+        elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED, BatchOutcome.RESTART):
+            self._stall(describe(produced))
+            self._is_unknown |= outcome is BatchOutcome.RESTART
+            if outcome is BatchOutcome.MOVED:
+                self._forget([where])
+        else:
+            raise ClusterError(f"Records cannot be written to {where}: {describe(produced)}.")
+
+    def _done(self, where: TopicPartition, piece: Piece, base_offset: int) -> None:
+        left = self._waiting[where]
+        left.popleft()
+        if not left:
+            del self._waiting[where]
+        self._sequences[where] = (self._sequences.get(where, 0) + piece.records) % _SEQUENCES
+        end = base_offset + piece.records if base_offset >= 0 else -1
+        self.appended.setdefault(where, Appended()).add(Appended(piece.records, base_offset, end))
+
+    def _stall(self, problem: str) -> None:
+        self._is_stalled, self._problem = True, problem
+
+    def _link(self, node: int) -> Link:
+        link = self._links.get(node)
+        if link is not None and time.monotonic() >= link.reauthenticate_at:
+            self._hang_up(node)
+            link = None
+        if link is None:
+            link = self._links[node] = dial(*self._view.brokers[node], self._settings)
+            link.socket.settimeout(self._settings.request_timeout_seconds + _MARGIN_SECONDS)
+        return link
+
+    def _try_look_up(self) -> None:
+        try:
+            self._look_up({where.topic for where in self._waiting} | self._view.sizes.keys())
+        except (ClusterUnreachable, ProtocolError) as problem:
+            self._stall(str(problem.args[0]))
+
+    def _look_up(self, topics: set[str]) -> None:
+        self._view = look_up(self._settings, topics)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        """Looks their leaders up again before they are used."""
+        leaders = {where: node for where, node in self._view.leaders.items() if where not in partitions}
+        view = self._view
+        self._view = ClusterView(view.brokers, leaders, view.topic_ids, view.errors, view.sizes)
+
+    def _lose(self, node: int, problem: Exception) -> None:
+        self._stall(str(problem.args[0]) if isinstance(problem, SparkMirrorError) else str(problem))
+        self._hang_up(node)
+        self._forget([where for where, leader in self._view.leaders.items() if leader == node])
+
+    def _hang_up(self, node: int) -> None:
+        if (link := self._links.pop(node, None)) is not None:
+            link.close()
+
+
+def _halves(where: TopicPartition, piece: Piece) -> list[Piece]:
+    """The batch in two or more, for a topic with a small max.message.bytes. Raises RecordTooLarge for one record."""
+    data = memoryview(piece.data)
+    if piece.records == 1:
+        raise RecordTooLarge(
+            f"{where} does not take a record of {len(data)} bytes.",
+            "raise max.message.bytes of the topic",
+            offset=-1, size_bytes=len(data), limit_bytes=-1,
+        )  # fmt: skip
+    columns, codec = decode(data, 0, len(data)), parse_header(data, 0).codec
+    middle = len(columns) // 2
+    halves = (columns.rows(0, middle), columns.rows(middle, len(columns)))
+    return [part for half in halves for part in encode(half, codec, len(data))]

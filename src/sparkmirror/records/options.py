@@ -1,0 +1,222 @@
+"""The options of `kafka-records`: read, and refused by name. Pure; called by `records.kafka_records`.
+
+Names and meanings are those of Spark's Kafka connector where it has the same option. Spark hands them over in small
+letters.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from sparkmirror.batch.header import Codec
+from sparkmirror.config.keys.client_keys import SECURITY_NAMES
+from sparkmirror.errors import ConfigError
+from sparkmirror.kafka.settings import ClientSettings, client_settings
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.policy.java_regex import JavaPatternError, compile_java
+from sparkmirror.records.offset_limits import (
+    OffsetLimit,
+    assigned_partitions,
+    ending_limit,
+    starting_limit,
+)
+
+ALIAS: Final = "kafka"
+"""Under which errors know the cluster: a setting is then named as the option is, `kafka.sasl.jaas.config`."""
+_KAFKA: Final = "kafka."
+
+_TOPICS: Final = ("subscribe", "subscribePattern", "assign")
+_STARTING: Final = (
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"
+)  # fmt: skip
+_ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_READ: Final = (
+    "bootstrap.servers", *_TOPICS, *_STARTING, "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
+    "includeHeaders",
+)  # fmt: skip
+_OF_STREAMS: Final = ("maxOffsetsPerTrigger",)
+_WRITE: Final = ("bootstrap.servers", "topic", "offsetsFile")
+_OF_SINKS: Final = ("checkpointLocation", "queryName", "path")
+"""Spark's own of a streaming write, which it hands on."""
+
+_CLIENT: Final = frozenset(
+    ("bootstrap.servers", "security.protocol", "ssl.ca.location", *SECURITY_NAMES, "client.id", "request.timeout.ms",
+     "connections.max.idle.ms", "metadata.max.age.ms")
+)  # fmt: skip
+_CONSUMER: Final = _CLIENT | {"isolation.level"}
+_PRODUCER: Final = _CLIENT | {"compression.type", "acks", "enable.idempotence", "delivery.timeout.ms"}
+
+_REFUSED: Final = {
+    "minoffsetspertrigger": "A batch begins when there are records. Set the trigger of the query instead.",
+    "maxtriggerdelay": "It belongs to minOffsetsPerTrigger, which is not supported.",
+    "groupidprefix": "No consumer group takes part: positions are in Spark's checkpoint.",
+    "kafka.group.id": "No consumer group takes part: positions are in Spark's checkpoint.",
+    "kafka.auto.offset.reset": "Use startingOffsets.",
+    "kafka.enable.auto.commit": "Positions are in Spark's checkpoint; nothing is committed to Kafka.",
+    "kafka.transactional.id": "Writes are at least once; transactions are not supported.",
+    "transactional": "Writes are at least once; transactions are not supported.",
+    "kafka.client.rack": "Records are read from leaders.",
+    "config": "It belongs to the source `kafka-runs`.",
+    "flow": "It belongs to the source `kafka-runs`.",
+}
+
+
+class Selection(NamedTuple):
+    """The topics of a read: by `names`, or all that match a Java `pattern`, or single `partitions`."""
+
+    names: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a read is to do. `offsets_max` is of a micro-batch, `partitions_min` and `records_max` of its tasks."""
+
+    cluster: Cluster
+    topics: Selection
+    starting: OffsetLimit
+    ending: OffsetLimit
+    read_committed: bool = False
+    fail_on_data_loss: bool = True
+    offsets_max: int | None = None
+    partitions_min: int | None = None
+    records_max: int | None = None
+
+    @property
+    def settings(self) -> ClientSettings:
+        """How the tasks reach the cluster. Raises ConfigError."""
+        return client_settings(self.cluster, "records")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a write is to do. All records go to `topic`, if there is one; where they lie is noted in `offsets_file`."""
+
+    cluster: Cluster
+    topic: str = ""
+    offsets_file: str = ""
+    codec: Codec = Codec.NONE
+    delivery_seconds: float = 120.0
+
+    @property
+    def settings(self) -> ClientSettings:
+        """How the tasks reach the cluster. Raises ConfigError."""
+        return client_settings(self.cluster, "records")
+
+
+def check_names(given: Mapping[str, str]) -> None:
+    """Refuses options that no read has. Raises ConfigError."""
+    _refuse_unknown(given, (*_READ, *_ENDING, *_OF_STREAMS), _CONSUMER, "a read")
+
+
+def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
+    """Raises ConfigError, which names the option."""
+    others = _OF_STREAMS if is_stream else _ENDING
+    _refuse_unknown(given, (*_READ, *others), _CONSUMER, "a streaming read" if is_stream else "a batch read")
+    if given.get("includeheaders", "true").lower() != "true":
+        raise ConfigError("includeHeaders=false is not supported: headers are always there.", "Select the columns.")
+    isolation = given.get("kafka.isolation.level", "read_uncommitted").strip().lower()
+    if isolation not in ("read_uncommitted", "read_committed"):
+        raise ConfigError(f"kafka.isolation.level={isolation} is neither read_uncommitted nor read_committed.")
+    options = ReadOptions(
+        cluster=_cluster(given),
+        topics=_selection(given),
+        starting=starting_limit(given, is_stream=is_stream),
+        ending=ending_limit(given),
+        read_committed=isolation == "read_committed",
+        fail_on_data_loss=_switch(given, "failOnDataLoss", default=True),
+        offsets_max=_count(given, "maxOffsetsPerTrigger"),
+        partitions_min=_count(given, "minPartitions"),
+        records_max=_count(given, "maxRecordsPerPartition"),
+    )
+    _ = options.settings
+    return options
+
+
+def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
+    """Raises ConfigError, which names the option."""
+    known = (*_WRITE, *_OF_SINKS) if is_stream else _WRITE
+    _refuse_unknown(given, known, _PRODUCER, "a streaming write" if is_stream else "a batch write")
+    if given.get("kafka.acks", "all").strip() not in ("all", "-1"):
+        raise ConfigError("kafka.acks: all replicas in sync acknowledge each write.", "Leave it out.")
+    if given.get("kafka.enable.idempotence", "true").strip().lower() != "true":
+        raise ConfigError("kafka.enable.idempotence: every write is idempotent.", "Leave it out.")
+    name = given.get("kafka.compression.type", "none").strip().upper()
+    if name not in Codec.__members__:
+        known_codecs = ", ".join(codec.name.lower() for codec in Codec)
+        raise ConfigError(f"kafka.compression.type={name.lower()} is not supported.", f"Use one of {known_codecs}.")
+    delivery_ms = _count(given, "kafka.delivery.timeout.ms") or 120_000
+    topic, file = given.get("topic", "").strip(), given.get("offsetsfile", "").strip()
+    options = WriteOptions(_cluster(given), topic, file, Codec[name], delivery_ms / 1000)
+    _ = options.settings
+    return options
+
+
+def _refuse_unknown(given: Mapping[str, str], known: tuple[str, ...], clients: frozenset[str], what: str) -> None:
+    names = {name.lower() for name in known}
+    for name in sorted(given):
+        if name in names or (name.removeprefix(_KAFKA) in clients and name.startswith(_KAFKA)):
+            continue
+        if name in _REFUSED:
+            raise ConfigError(f"kafka-records has no option `{name}`. {_REFUSED[name]}")
+        spelt = next((one for one in (*_READ, *_ENDING, *_OF_STREAMS, *_WRITE) if one.lower() == name), "")
+        if spelt:
+            raise ConfigError(f"The option `{spelt}` of kafka-records has no meaning in {what}.", "Leave it out.")
+        if name.startswith(_KAFKA):
+            hint = f"Client settings that have an effect in {what}: {', '.join(sorted(clients - set(SECURITY_NAMES)))}."
+            raise ConfigError(f"The client setting `{name}` has no effect in {what} of kafka-records.", hint)
+        raise ConfigError(f"kafka-records has no option `{name}`.", f"Options of {what}: {', '.join(known)}, kafka.*.")
+
+
+def _cluster(given: Mapping[str, str]) -> Cluster:
+    client = {name.removeprefix(_KAFKA): value for name, value in given.items() if name.startswith(_KAFKA)}
+    if "bootstrap.servers" in given:
+        client["bootstrap.servers"] = given["bootstrap.servers"]
+    if not client.get("bootstrap.servers", "").strip():
+        raise ConfigError(
+            "kafka-records needs the option `kafka.bootstrap.servers`.",
+            'Add .option("kafka.bootstrap.servers", "broker:9092").',
+        )
+    return Cluster(ALIAS, client)
+
+
+def _selection(given: Mapping[str, str]) -> Selection:
+    named = [name for name in _TOPICS if given.get(name.lower(), "").strip()]
+    if len(named) != 1:
+        what = f"not {' and '.join(named)}" if named else "and has none"
+        raise ConfigError(
+            f"kafka-records needs one of the options subscribe, subscribePattern and assign, {what}.",
+            'Add for example .option("subscribe", "orders").',
+        )
+    text = given[named[0].lower()].strip()
+    match named[0]:
+        case "subscribe":
+            names = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
+            if not names:
+                raise ConfigError(f"subscribe={text} names no topic.")
+            return Selection(names=names)
+        case "subscribePattern":
+            try:
+                compile_java(text)
+            except JavaPatternError as problem:
+                raise ConfigError(f"subscribePattern={text} is no regular expression: {problem}.") from None
+            return Selection(pattern=text)
+        case _:
+            return Selection(partitions=assigned_partitions(text))
+
+
+def _switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name.lower(), str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name}={text} is neither true nor false.")
+    return text == "true"
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or not int(text):
+        raise ConfigError(f"{name}={text} is not a whole number from 1 on.")
+    return int(text)

@@ -1,0 +1,124 @@
+"""`kafka-records` as a sink, for batch and streaming writes: each task appends its rows, and returns where they lie.
+
+At least once: a task or a micro-batch that is repeated writes again what it has written. Within a task an idempotent
+producer writes each record once.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from sparkmirror.records.options import WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparkmirror.batch.piece import Piece
+    from sparkmirror.model import TopicPartition
+    from sparkmirror.records.batch_producer import Appended, BatchProducer
+
+_CHUNK_BYTES = 8 << 20
+"""So many bytes of rows are gathered before batches are made of them: many partitions would have small ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written(WriterCommitMessage):
+    """What one task has appended."""
+
+    appended: "dict[TopicPartition, Appended]"
+
+
+class RecordsWriter(DataSourceArrowWriter):
+    """A batch write."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        return write_rows(self._options, iterator)
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        _note(self._options, messages)
+
+
+class RecordsStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write, made again for each micro-batch."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        return write_rows(self._options, iterator)
+
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        """The records are there already; a micro-batch that is repeated is noted again."""
+        _note(self._options, messages, batchId)
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        """Does nothing: what was written stays, and the micro-batch is repeated."""
+
+
+def _note(options: WriteOptions, messages: Sequence[Any], batch_id: int | None = None) -> None:
+    from sparkmirror.records.offsets_file import note_offsets
+
+    if options.offsets_file:
+        note_offsets(options.offsets_file, [one.appended for one in messages if one is not None], batch_id)
+
+
+def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]") -> Written:
+    """Appends all rows of a task, acknowledged by all replicas in sync. Raises ClusterError, RecordTooLarge."""
+    import secrets
+    import time
+
+    from sparkmirror.records.batch_producer import BatchProducer
+    from sparkmirror.records.sink_columns import Placement, records_of
+
+    producer: BatchProducer | None = None
+    try:
+        for rows in _gathered(batches):
+            if producer is None:  # a task without rows asks no broker
+                producer = BatchProducer(options.settings, options.delivery_seconds)
+                placement = Placement(options.topic, producer.size_of, secrets.randbits(16))
+            records = records_of(rows, time.time_ns() // 1_000_000)
+            lanes = {where: _pieces(options, lane) for where, lane in placement.lanes(rows, records)}
+            _send(producer, lanes)
+        if producer is None:
+            return Written({})
+        producer.flush()
+        return Written(producer.appended)
+    finally:
+        if producer is not None:
+            producer.close()
+
+
+def _pieces(options: WriteOptions, records: Any) -> "Iterator[Piece]":
+    from sparkmirror.pipeline.produce.record_pieces import encode_batches
+
+    return encode_batches(records, options.codec)
+
+
+def _send(producer: "BatchProducer", lanes: "dict[TopicPartition, Iterator[Piece]]") -> None:
+    """A batch of each partition at a time; they are made while those before are under way."""
+    while lanes:
+        made = {where: piece for where, pieces in lanes.items() if (piece := next(pieces, None)) is not None}
+        if made:
+            producer.send(made)
+        lanes = {where: lanes[where] for where in made}
+
+
+def _gathered(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    import pyarrow as pa
+
+    some: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            some.append(batch)
+            size += batch.nbytes
+        if size >= _CHUNK_BYTES:
+            yield from pa.Table.from_batches(some).combine_chunks().to_batches()
+            some, size = [], 0
+    if some:
+        yield from pa.Table.from_batches(some).combine_chunks().to_batches()

@@ -1,0 +1,177 @@
+"""What the cluster says of the topics that are read: partitions, where their logs begin and end, offsets by time.
+
+Made by `records.batch_reader` and `records.stream_reader` in the driver's processes.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, TypeVar
+from uuid import UUID
+
+from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import EARLIEST, LATEST
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.model import TopicPartition
+from sparkmirror.policy.java_regex import compile_java
+from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere, OffsetLimit
+from sparkmirror.records.options import ALIAS, ReadOptions
+
+log = logging.getLogger(__name__)
+
+_APPEARS_SECONDS: Final = 2.0
+"""A broker may report a topic this much later than another one."""
+_PAUSE_SECONDS: Final = 0.1
+_SHOWN_MAX: Final = 5
+_CLEANUP: Final = "cleanup.policy"
+
+Offsets = dict[TopicPartition, int]
+T = TypeVar("T")
+
+
+class DataLoss(ClusterError):
+    """Records that the read was to have are gone, or may be."""
+
+
+def report_loss(what: str, *, is_fatal: bool) -> None:
+    """The one place where losses are reported. Raises DataLoss unless the user wants to go on."""
+    if is_fatal:
+        raise DataLoss(
+            f"{what} The read ends because records may be lost to it.",
+            "With failOnDataLoss=false it goes on with what is there.",
+        )
+    log.warning("Records may be lost to a read of kafka-records: %s", what)
+
+
+def name_some(partitions: Iterable[TopicPartition]) -> str:
+    """The first few, for a sentence."""
+    names = [str(one) for one in sorted(partitions)]
+    more = len(names) - _SHOWN_MAX
+    return ", ".join(names[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+class SourceLog:
+    """Connects when it is first asked, and again after the cluster was away. For one thread."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._admin: Admin | None = None
+        self._compacted: dict[str, bool] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        """As `partitions` has found them last."""
+
+    def close(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def _ask(self, question: Callable[[Admin], T]) -> T:
+        try:
+            return question(self._open())
+        except ClusterUnreachable:
+            self.close()  # addresses may have moved
+            return question(self._open())
+
+    def _open(self) -> Admin:
+        if self._admin is None:
+            self._admin = open_admin(self._options.cluster, "records")
+        return self._admin
+
+    def partitions(self, expected: Collection[TopicPartition] = ()) -> set[TopicPartition]:
+        """Those that are there now. What is `expected` and missing is looked for a little longer."""
+        return self._ask(lambda admin: self._find(admin, expected))
+
+    def all_partitions(self) -> set[TopicPartition]:
+        """As `partitions`. Raises ClusterError for a topic or partition that the options name and that is not there."""
+        selection = self._options.topics
+        found = self.partitions([*selection.partitions, *(TopicPartition(name, 0) for name in selection.names)])
+        if absent := set(selection.names) - {one.topic for one in found}:
+            raise ClusterError(
+                f"Cluster {ALIAS} has no topic {', '.join(sorted(absent))}, which subscribe names.",
+                "Create it, or correct the name; a principal without DESCRIBE on a topic does not see it either.",
+            )
+        if missing := set(selection.partitions) - found:
+            raise ClusterError(f"Cluster {ALIAS} has no partition {name_some(missing)}, which assign names.")
+        return found
+
+    def _find(self, admin: Admin, expected: Collection[TopicPartition]) -> set[TopicPartition]:
+        selection = self._options.topics
+        names = None if selection.pattern else {*selection.names, *(one.topic for one in selection.partitions)}
+        pattern = compile_java(selection.pattern) if selection.pattern else None
+        ends_at = time.monotonic() + _APPEARS_SECONDS
+        while True:
+            topics = admin.list_topics(names)
+            if pattern is not None:
+                topics = {name: one for name, one in topics.items() if not one.internal and pattern.fullmatch(name)}
+            self.topic_ids = {name: topic.topic_id for name, topic in topics.items()}
+            found = {TopicPartition(name, at) for name, topic in topics.items() for at in range(topic.partitions)}
+            if selection.partitions:
+                found &= set(selection.partitions)
+            if found.issuperset(expected) or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+                return found
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Where the logs begin. Raises OffsetsUnknown, and ClusterError for a partition that is gone."""
+        return self._ask(lambda admin: _all(admin.await_earliest_offsets(partitions), partitions))
+
+    def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Where consumers may read to, by the isolation level. Raises as `earliest`."""
+        committed = self._options.read_committed
+        return self._ask(
+            lambda admin: _all(admin.await_latest_offsets(partitions, read_committed=committed), partitions)
+        )
+
+    def resolve(self, limit: OffsetLimit, earliest: Offsets, latest: Offsets) -> Offsets:
+        """The limit as an offset of each partition. Raises ConfigError where it does not name each partition, and
+        ClusterError where it asks for a record that is later than all there are."""
+        match limit:
+            case Everywhere(offset):
+                return dict(earliest if offset == EARLIEST else latest)
+            case AtOffsets(option, offsets):
+                _check_named(option, offsets, latest)
+                edges = {EARLIEST: earliest, LATEST: latest}
+                return {where: edges[offset][where] if offset < 0 else offset for where, offset in offsets.items()}
+            case AtTimestamps():
+                return self._at_times(limit, latest)
+
+    def _at_times(self, limit: AtTimestamps, latest: Offsets) -> Offsets:
+        times = limit.times
+        if limit.everywhere is not None:
+            times = dict.fromkeys(latest, limit.everywhere)
+        _check_named(limit.option, times, latest)
+        committed = self._options.read_committed
+        listed: LogOffsets = self._ask(lambda admin: admin.list_offsets(times, read_committed=committed))
+        found = _all(listed.all(), times)
+        late = [where for where, offset in found.items() if offset < 0]
+        if late and not limit.or_latest:
+            raise ClusterError(
+                f"{limit.option}: {name_some(late)} has no record that is so late.",
+                "With startingOffsetsByTimestampStrategy=latest such a partition is read from its end on.",
+            )
+        return found | {where: latest[where] for where in late}
+
+    def compacted(self, topics: Iterable[str]) -> frozenset[str]:
+        """The topics whose last offsets may have no records. One whose settings we may not read counts as another."""
+        wanted = set(topics)
+        if unknown := wanted - self._compacted.keys():
+            settings = self._ask(lambda admin: admin.describe_configs(unknown, [_CLEANUP]))
+            for name in unknown:
+                entry = settings.get(name, {}).get(_CLEANUP)
+                self._compacted[name] = entry is not None and "compact" in (entry.value or "")
+        return frozenset(name for name in wanted if self._compacted[name])
+
+
+def _all(found: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> Offsets:
+    if missing := set(partitions) - found.keys():
+        raise ClusterError(f"Cluster {ALIAS} has no partition {name_some(missing)} any more.")
+    return dict(found)
+
+
+def _check_named(option: str, named: Mapping[TopicPartition, int], wanted: Collection[TopicPartition]) -> None:
+    if missing := set(wanted) - named.keys():
+        raise ConfigError(f"{option} does not say where {name_some(missing)} is to be read.", "Name each partition.")
+    if others := named.keys() - set(wanted):
+        raise ConfigError(f"{option} names {name_some(others)}, which is not read.")

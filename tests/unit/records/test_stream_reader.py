@@ -1,0 +1,214 @@
+"""A streaming read by its checkpoint alone: what a batch has is settled before it begins. The cluster is a fake."""
+
+import json
+import logging
+import pickle
+from collections.abc import Collection
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from sparkmirror.errors import ProtocolError
+from sparkmirror.model import TopicPartition
+from sparkmirror.records.offset_limits import OffsetLimit
+from sparkmirror.records.options import read_options
+from sparkmirror.records.range_reader import TaskRange
+from sparkmirror.records.ranges import OffsetRange
+from sparkmirror.records.source_log import DataLoss, SourceLog
+from sparkmirror.records.stream_reader import RecordsStreamReader
+
+A, B, C = (TopicPartition("t", number) for number in range(3))
+ALL = ReadAllAvailable()
+FIRST_ID, SECOND_ID = UUID(int=1), UUID(int=2)
+
+
+class FakeLog(SourceLog):
+    """Logs as dictionaries."""
+
+    def __init__(self, ends: dict[TopicPartition, int]) -> None:
+        self.ends = ends
+        self.starts = dict.fromkeys(ends, 0)
+        self.topic_ids = {"t": FIRST_ID}
+
+    def partitions(self, expected: Collection[TopicPartition] = ()) -> set[TopicPartition]:
+        return set(self.ends)
+
+    def all_partitions(self) -> set[TopicPartition]:
+        return set(self.ends)
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {where: self.starts.get(where, 0) for where in partitions}
+
+    def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {where: self.ends[where] for where in partitions}
+
+    def resolve(
+        self, limit: OffsetLimit, earliest: dict[TopicPartition, int], latest: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        return super().resolve(limit, earliest, latest)
+
+    def compacted(self, topics: Any) -> frozenset[str]:
+        return frozenset()
+
+
+def reader(log: FakeLog, **options: str) -> RecordsStreamReader:
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "startingoffsets": "earliest", **options}
+    made = RecordsStreamReader(read_options(given, is_stream=True))
+    made._log = log
+    return made
+
+
+def through_the_checkpoint(offset: dict[str, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(json.dumps(offset))
+    return read
+
+
+def ranges(of: RecordsStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[Any, ...]]:
+    found = [one.value for one in of.partitions(through_the_checkpoint(start), through_the_checkpoint(end))]
+    assert all(isinstance(one, TaskRange) for one in found)
+    return [tuple(one.wanted) for one in found]
+
+
+def test_batches_follow_each_other_without_a_hole() -> None:
+    log = FakeLog({A: 5, B: 0})
+    stream = reader(log)
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, ALL)
+    assert ranges(stream, start, first) == [(A, 0, 5)]
+    assert stream.latestOffset(first, ALL) == first, "nothing is new"
+    log.ends = {A: 7, B: 1}
+    second = stream.latestOffset(first, ALL)
+    assert ranges(stream, first, second) == [(A, 5, 7), (B, 0, 1)]
+    assert second == {"offsets": {"t": {"0": 7, "1": 1}}, "topics": {"t": str(FIRST_ID)}}
+
+
+def test_without_records_the_first_batch_does_not_begin() -> None:
+    stream = reader(FakeLog({A: 0}))
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, ALL) is start
+
+
+def test_a_first_batch_that_is_repeated_by_another_process_reads_what_it_read() -> None:
+    """A query from the latest offsets was killed in its first batch; by then the end has moved."""
+    log = FakeLog({A: 5})
+    stream = reader(log, startingoffsets="latest")
+    start = stream.initialOffset()
+    log.ends = {A: 8}
+    first = stream.latestOffset(start, ALL)
+    log.ends = {A: 20}
+    again = reader(log, startingoffsets="latest")
+    assert again.initialOffset()["offsets"] == {"t": {"0": 20}}
+    assert ranges(again, again.initialOffset(), first) == [(A, 5, 8)]
+    assert ranges(again, first, again.latestOffset(first, ALL)) == [(A, 8, 20)]
+
+
+def test_the_initial_offset_stays_though_spark_asks_twice() -> None:
+    log = FakeLog({A: 5})
+    stream = reader(log, startingoffsets="latest")
+    before = stream.initialOffset()
+    log.ends = {A: 8}
+    assert stream.initialOffset() == before
+
+
+def test_a_limit_is_shared_by_what_each_partition_has() -> None:
+    log = FakeLog({A: 90, B: 10, C: 0})
+    stream = reader(log, maxoffsetspertrigger="10")
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMaxRows(10)
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, limit)
+    assert ranges(stream, start, first) == [(A, 0, 9), (B, 0, 1)]
+    assert ranges(stream, first, stream.latestOffset(first, ALL)) == [(A, 9, 90), (B, 1, 10)]
+
+
+def test_a_bounded_query_ends_where_the_logs_ended_when_it_began() -> None:
+    log = FakeLog({A: 6})
+    stream = reader(log)
+    stream.prepareForTriggerAvailableNow()
+    start = stream.initialOffset()
+    log.ends = {A: 9, B: 4}
+    first = stream.latestOffset(start, ReadMaxRows(4))
+    last = stream.latestOffset(first, ReadMaxRows(4))
+    assert [ranges(stream, start, first), ranges(stream, first, last)] == [[(A, 0, 4)], [(A, 4, 6)]]
+    assert stream.latestOffset(last, ReadMaxRows(4)) == last
+
+
+def test_a_partition_that_is_new_is_read_from_its_first_record_also_when_the_batch_is_repeated() -> None:
+    log = FakeLog({A: 6})
+    stream = reader(log)
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, ALL)
+    log.ends = {A: 6, B: 3}
+    second = stream.latestOffset(first, ALL)
+    assert ranges(stream, first, second) == [(B, 0, 3)]
+    assert ranges(reader(log), first, second) == [(B, 0, 3)]
+
+
+def test_what_is_lost_ends_the_query() -> None:
+    log = FakeLog({A: 6, B: 2})
+    stream = reader(log)
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    log.ends = {A: 6}
+    with pytest.raises(DataLoss, match=r"t-1 is no longer in the cluster\. The read ends because records may be lost"):
+        stream.latestOffset(first, ALL)
+    log.ends = {A: 4, B: 2}
+    with pytest.raises(DataLoss, match="t-0 was read to offset 6, and its log now ends at 4: it was cut, or the topic"):
+        stream.latestOffset(first, ALL)
+    log.ends, log.starts = {A: 6, B: 2, C: 9}, {A: 0, B: 0, C: 5}
+    with pytest.raises(DataLoss, match="t-2 is new, and its log begins at offset 5"):
+        stream.latestOffset(first, ALL)
+
+
+def test_a_topic_that_was_made_again_is_another_one_also_when_it_is_longer() -> None:
+    log = FakeLog({A: 6})
+    stream = reader(log)
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    log.ends, log.topic_ids = {A: 9}, {"t": SECOND_ID}
+    with pytest.raises(DataLoss, match="The topic t was deleted and made again"):
+        stream.latestOffset(first, ALL)
+    going_on = reader(log, failondataloss="false")
+    second = going_on.latestOffset(first, ALL)
+    assert ranges(going_on, first, second) == [(A, 0, 9)]
+    assert going_on.latestOffset(second, ALL) == second
+
+
+def test_a_query_that_may_lose_records_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    log = FakeLog({A: 6, B: 2})
+    stream = reader(log, failondataloss="false")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    log.ends = {A: 4}
+    with caplog.at_level(logging.WARNING):
+        second = stream.latestOffset(first, ALL)
+        assert stream.latestOffset(second, ALL) == second
+    assert ranges(stream, first, second) == [(A, 0, 4)], "the topic was made again"
+    assert sum("Records may be lost to a read of kafka-records" in line for line in caplog.messages) == 2
+
+
+def test_the_end_that_the_query_s_progress_shows_is_that_of_the_logs() -> None:
+    log = FakeLog({A: 60})
+    stream = reader(log)
+    assert stream.reportLatestOffset() is None
+    stream.latestOffset(stream.initialOffset(), ReadMaxRows(5))
+    assert stream.reportLatestOffset() == {"offsets": {"t": {"0": 60}}}
+
+
+def test_a_checkpoint_of_another_source_is_refused() -> None:
+    with pytest.raises(ProtocolError, match=r"cannot read the position.*\n  hint: .*one of its own"):
+        reader(FakeLog({A: 1})).latestOffset({"t": {"0": 5}}, ALL)
+
+
+def test_copies_for_tasks_carry_no_connection() -> None:
+    stream = reader(FakeLog({A: 1}))
+    assert pickle.loads(pickle.dumps(stream))._log is None
+
+
+def test_tasks_are_as_many_as_are_asked_for() -> None:
+    log = FakeLog({A: 6, B: 2})
+    stream = reader(log, minpartitions="4")
+    start = stream.initialOffset()
+    parts = stream.partitions(start, stream.latestOffset(start, ALL))
+    assert sorted(one.value.wanted for one in parts) == [
+        OffsetRange(A, 0, 2), OffsetRange(A, 2, 4), OffsetRange(A, 4, 6), OffsetRange(B, 0, 2)
+    ]  # fmt: skip
