@@ -77,6 +77,11 @@ def delete_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding
     return outcome
 
 
+def known_acls(admin: Admin) -> set[AclBinding]:
+    """All that any live broker knows. Raises as `describe_acls`."""
+    return {one for node_id in sorted(admin.brokers()) for one in describe_acls(admin, node_id) or ()}
+
+
 def agreed_acls(admin: Admin, among: Collection[AclBinding]) -> set[AclBinding] | None:
     """Those of `among` that the cluster has, by the word of every live broker; None where it has no authorizer. Each
     broker learns of a change by itself, so this waits until they agree.

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls
+from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls, known_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.stored_json import decode_or_none
-from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, RevokeAcl, overlap, plan_acls
+from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, ForgetAcl, RevokeAcl, overlap, plan_acls
 from sparkmirror.sync.change import Plan
 
 _KIND = "acl"
@@ -101,7 +101,14 @@ class AclSync:
             (self._notes.add if adds else self._notes.remove)(_done(outcome))
             refused += [one for one, error in outcome.items() if error is not None]
             failures += [str(error) for error in outcome.values() if error is not None]
+        self._forget([change.binding for change in plan.changes if isinstance(change, ForgetAcl)])
         return failures
+
+    def _forget(self, bindings: Sequence[AclBinding]) -> None:
+        """One that a broker still knows, or knows already, waits for a later round."""
+        if bindings:
+            known = known_acls(self._target)
+            self._notes.remove(one for one in bindings if one not in known)
 
 
 def _held(

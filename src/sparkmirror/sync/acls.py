@@ -65,6 +65,17 @@ class RevokeAcl:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetAcl:
+    """Remove the note of a binding that the mirror created and that is gone: who makes it now, makes his own."""
+
+    binding: AclBinding
+
+    @property
+    def sentence(self) -> str:
+        return f"forget the ACL {self.binding}, which is no longer there"
+
+
+@dataclass(frozen=True, slots=True)
 class AclRules:
     """What the configuration says about ACLs: the flow's topics, its naming, and whether revocations follow.
 
@@ -115,6 +126,7 @@ def plan_acls(seen: AclSnapshot, rules: AclRules) -> Plan:
     changes += [RevokeAcl(binding) for binding in gone if binding.permission != _DENY]
     changes += [AddAcl(binding) for binding in missing if binding.permission != _DENY]
     changes += [RevokeAcl(binding) for binding in gone if binding.permission == _DENY]
+    changes += [ForgetAcl(binding) for binding in sorted(seen.created - seen.target - wanted) if rules.revoke]
     return Plan(tuple(changes))
 
 
