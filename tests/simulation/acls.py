@@ -11,9 +11,14 @@ from kafka.protocol.admin import CreateAclsResponse, DeleteAclsResponse, Describ
 from tests.simulation.scheduler import World
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
-ACL_APIS = frozenset({DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS})
-_NO_ERROR, _SECURITY_DISABLED = 0, 54
-_ANY, _TOPIC, _LITERAL, _WRITE, _DENY = 1, 2, 3, 4, 2
+ACL_APIS = {DESCRIBE_ACLS: "DescribeAcls", CREATE_ACLS: "CreateAcls", DELETE_ACLS: "DeleteAcls"}
+_NO_ERROR, _INVALID_REQUEST, _SECURITY_DISABLED = 0, 42, 54
+_ANY, _TOPIC = 1, 2
+LITERAL, PREFIXED = 3, 4
+DENY, ALLOW = 2, 3
+ALL, READ, WRITE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 2, 3, 4, 6, 7, 8, 10, 11
+_IMPLIED = {DESCRIBE: (READ, WRITE, DELETE, ALTER), DESCRIBE_CONFIGS: (ALTER_CONFIGS,)}
+_EVERYBODY, _EVERYWHERE = "User:*", "*"
 _DELAY_SECONDS = (0.001, 0.03, 0.03, 1.0)
 
 
@@ -28,9 +33,37 @@ class Acl(NamedTuple):
     operation: int
     permission: int
 
+    def covers(self, topic: str) -> bool:
+        if self.pattern == PREFIXED:
+            return topic.startswith(self.name)
+        return self.name in (topic, "*")
+
+
+class Asked(NamedTuple):
+    """A request that is about to be answered: by which broker, and what it adds or removes."""
+
+    api: int
+    node: int
+    creations: tuple[Acl, ...] = ()
+    deletions: tuple[Acl, ...] = ()
+
+
+def is_allowed(bindings: Iterable[Acl], principal: str, host: str, topic: str, operation: int) -> bool:
+    """As StandardAuthorizer decides where nobody is a super user, and nothing is allowed if no binding is found."""
+    own = [
+        one
+        for one in bindings
+        if one.covers(topic) and one.principal in (principal, _EVERYBODY) and one.host in (host, _EVERYWHERE)
+    ]
+    if any(one.permission == DENY and one.operation in (operation, ALL) for one in own):
+        return False
+    allowing = (operation, ALL, *_IMPLIED.get(operation, ()))
+    return any(one.permission == ALLOW and one.operation in allowing for one in own)
+
 
 class Acls:
-    """`is_on` says that the cluster has an authorizer."""
+    """`is_on` says that the cluster has an authorizer. Until `refuses_until` it takes no change of `refused`, a
+    permission, or of any where that is 0. `watchers` hear of each request just before it is answered."""
 
     def __init__(self, world: World, nodes: Iterable[int], frozen_until: Callable[[int], float]) -> None:
         self.is_on = False
@@ -39,8 +72,10 @@ class Acls:
         self._all: dict[Acl, None] = {}
         self._known: dict[int, dict[Acl, None]] = {node: {} for node in nodes}
         self._learns_at: dict[int, float] = dict.fromkeys(self._known, 0.0)
-        self.removed_at = 0.0
-        """When all brokers know of all that was removed."""
+        self.refuses_until, self.refused = 0.0, 0
+        self.watchers: list[Callable[[Asked], None]] = []
+        self.unfenced_at = 0.0
+        """When all brokers know of all fences that were removed."""
 
     def denies_writes(self, node: int, topic: str) -> bool:
         """Whether this broker refuses the records of all but super users."""
@@ -50,15 +85,24 @@ class Acls:
         """Whether it stands, whatever brokers know by now."""
         return any(_is_fence(one, topic) for one in self._all)
 
-    def clear(self) -> None:
-        """A person removes all."""
-        for one in list(self._all):
-            self._delete(one)
+    @property
+    def bindings(self) -> frozenset[Acl]:
+        """Whatever brokers know by now."""
+        return frozenset(self._all)
+
+    def known(self, node: int) -> frozenset[Acl]:
+        return frozenset(self._known[node])
+
+    def lift_fence(self, topic: str) -> None:
+        """A person removes it."""
+        for one in [one for one in self._all if _is_fence(one, topic)]:
+            self.remove(one)
 
     def handle(self, api: int, node: int, request: Any) -> Any:
         if api == DESCRIBE_ACLS:
+            self._tell(Asked(api, node))
             return self._describe(node, request)
-        return self._answer_create(request) if api == CREATE_ACLS else self._answer_delete(request)
+        return self._answer_create(node, request) if api == CREATE_ACLS else self._answer_delete(node, request)
 
     def _describe(self, node: int, request: Any) -> Any:
         if not self.is_on:
@@ -82,25 +126,36 @@ class Acls:
         ]
         return DescribeAclsResponse(throttle_time_ms=0, error_code=_NO_ERROR, error_message=None, resources=told)
 
-    def _answer_create(self, request: Any) -> Any:
+    def _tell(self, asked: Asked) -> None:
+        for watch in self.watchers:
+            watch(asked)
+
+    def _answer_create(self, node: int, request: Any) -> Any:
         kind = CreateAclsResponse.AclCreationResult
-        for one in request.creations if self.is_on else ():
-            self._create(
-                Acl(one.resource_type, one.resource_name, int(one.resource_pattern_type), one.principal, one.host,
-                    int(one.operation), int(one.permission_type))
-            )  # fmt: skip
-        error, message = self._refusal
-        told = [kind(error_code=error, error_message=message) for _ in request.creations]
+        wanted = [
+            Acl(one.resource_type, one.resource_name, int(one.resource_pattern_type), one.principal, one.host,
+                int(one.operation), int(one.permission_type))
+            for one in request.creations
+        ]  # fmt: skip
+        refusals = [self._refusal_of(one) for one in wanted]
+        taken = tuple(one for one, (error, _) in zip(wanted, refusals, strict=True) if not error)
+        self._tell(Asked(CREATE_ACLS, node, creations=taken))
+        for one in taken:
+            self.add(one)
+        told = [kind(error_code=error, error_message=message) for error, message in refusals]
         return CreateAclsResponse(throttle_time_ms=0, results=told)
 
-    def _answer_delete(self, request: Any) -> Any:
+    def _answer_delete(self, node: int, request: Any) -> Any:
         kind = DeleteAclsResponse.DeleteAclsFilterResult
-        error, message = self._refusal
         told = []
         for wanted in request.filters:
             found = [one for one in self._all if _matches(one, _wanted(wanted))] if self.is_on else []
+            error, message = next((no for one in found if (no := self._refusal_of(one))[0]), self._refusal)
+            if error:
+                found = []
+            self._tell(Asked(DELETE_ACLS, node, deletions=tuple(found)))
             for one in found:
-                self._delete(one)
+                self.remove(one)
             matching = [
                 kind.DeleteAclsMatchingAcl(
                     error_code=_NO_ERROR, error_message=None, resource_type=one.kind, resource_name=one.name,
@@ -112,20 +167,26 @@ class Acls:
             told.append(kind(error_code=error, error_message=message, matching_acls=matching))
         return DeleteAclsResponse(throttle_time_ms=0, filter_results=told)
 
+    def _refusal_of(self, one: Acl) -> tuple[int, str | None]:
+        if self.is_on and self._world.now < self.refuses_until and self.refused in (0, one.permission):
+            return _INVALID_REQUEST, "The authorizer does not take it."
+        return self._refusal
+
     @property
     def _refusal(self) -> tuple[int, str | None]:
         if self.is_on:
             return _NO_ERROR, None
         return _SECURITY_DISABLED, "No Authorizer is configured."
 
-    def _create(self, one: Acl) -> None:
+    def add(self, one: Acl) -> None:
         self._all[one] = None
         self._spread(lambda known: known.update({one: None}))
 
-    def _delete(self, one: Acl) -> None:
+    def remove(self, one: Acl) -> None:
         self._all.pop(one, None)
         self._spread(lambda known: known.pop(one, None))
-        self.removed_at = max(self._learns_at.values())
+        if is_fence(one):
+            self.unfenced_at = max(self._learns_at.values())
 
     def _spread(self, change: Callable[[dict[Acl, None]], object]) -> None:
         """One broker a moment later than another; one that stands still once it goes on."""
@@ -137,9 +198,14 @@ class Acls:
             world.at(at, lambda known=known: change(known))
 
 
+def is_fence(one: Acl) -> bool:
+    """Of whatever topic."""
+    return _is_fence(one, one.name)
+
+
 def _is_fence(one: Acl, topic: str) -> bool:
     fields = (one.kind, one.name, one.pattern, one.principal, one.operation, one.permission)
-    return fields == (_TOPIC, topic, _LITERAL, "User:*", _WRITE, _DENY)
+    return fields == (_TOPIC, topic, LITERAL, _EVERYBODY, WRITE, DENY)
 
 
 def _wanted(request: Any) -> tuple[Any, ...]:

@@ -168,6 +168,8 @@ class Checker:
             self._judge_partition(partition, gaps, is_done=is_done)
         if self._scene.readers is not None and is_done:
             self._scene.readers.judge()
+        for problem in self._scene.unsettled() if is_done else ():
+            self.fail(problem)
 
     def _tell_stall(self) -> None:
         view = self.view()

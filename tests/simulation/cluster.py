@@ -3,13 +3,13 @@
 One log stands for all replicas of a partition: what lies behind the high watermark is what its leader alone has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse
+from kafka.protocol.admin import CreatePartitionsResponse, CreateTopicsResponse
 from kafka.protocol.admin.transactions import DescribeTransactionsResponse, ListTransactionsResponse
 from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
@@ -20,6 +20,7 @@ from tests.simulation.commits import LOG_PARTITIONS, CommittedOffsets
 from tests.simulation.groups import COMMIT, FETCH_OFFSETS, GROUP_APIS, LOADING_SECONDS, Groups, refuse
 from tests.simulation.log import PartitionLog
 from tests.simulation.scheduler import Process, World
+from tests.simulation.settings import ALTER_CONFIGS, BYTES_KEY, BYTES_MAX, DESCRIBE_CONFIGS, Overrides, Settings
 from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
 from tests.simulation.wire import FetchAsked, Fetched, Header, Known, Produced, Wanted
 
@@ -40,9 +41,8 @@ _BURST_SECONDS = 0.004
 _FORGET_SECONDS = 0.02
 """After it has learned of a deleted topic, a coordinator forgets what was committed for it."""
 _TOO_LARGE, _INVALID_RECORD = 10, 87
-BYTES_MAX = 1048588
 _ALL = -1
-_TOPIC = 2
+COMPACTED = {"cleanup.policy": "compact"}
 _APPENDED = frozenset({7, 20})
 """REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has the batch all the same."""
 
@@ -70,8 +70,21 @@ class Topic:
     name: str
     topic_id: UUID
     partitions: list[Partition]
-    bytes_max: int = BYTES_MAX
+    overrides: Overrides = field(default_factory=Overrides)
     made_at: float = 0.0
+
+    @property
+    def bytes_max(self) -> int:
+        return int(self.overrides.now.get(BYTES_KEY, BYTES_MAX))
+
+    @bytes_max.setter
+    def bytes_max(self, size: int) -> None:
+        """A person's doing, of which all brokers learn at once."""
+        for known in (self.overrides.now, *self.overrides.known.values()):
+            if size == BYTES_MAX:
+                known.pop(BYTES_KEY, None)
+            else:
+                known[BYTES_KEY] = str(size)
 
 
 @dataclass(slots=True, eq=False)
@@ -134,7 +147,10 @@ class Cluster:
         self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
         offsets = CommittedOffsets(self._topic_id, self._log_commit, lambda: world.now)
         self.groups = Groups(world, offsets, self.note)
-        self.acls = Acls(world, self.nodes, lambda number: self.nodes[number].frozen_until)
+        self.acls = Acls(world, self.nodes, self._frozen_until)
+        self.settings = Settings(
+            world, self._overrides, self.nodes, is_old=known.fences_own, frozen_until=self._frozen_until
+        )
         self._coordinator_node = 0
         self._parked: list[_Parked] = []
         self._sessions = 0
@@ -145,6 +161,12 @@ class Cluster:
         self.ends_told_at: dict[tuple[str, TopicPartition], float] = {}
         """When a client, by its id, was last told where a log ends."""
         self._listeners: list[tuple[str, Callable[[], None]]] = []
+
+    def _frozen_until(self, number: int) -> float:
+        return self.nodes[number].frozen_until
+
+    def _overrides(self, name: str) -> Overrides | None:
+        return self.topics[name].overrides if name in self.topics else None
 
     # Groups.
 
@@ -175,7 +197,7 @@ class Cluster:
     def _create_commits_topic(self) -> None:
         """Brokers create it when somebody first looks for the coordinator of a group."""
         if COMMITS_TOPIC not in self.topics:
-            for partition in self.create_topic(COMMITS_TOPIC, LOG_PARTITIONS).partitions:
+            for partition in self.create_topic(COMMITS_TOPIC, LOG_PARTITIONS, COMPACTED).partitions:
                 partition.leader = self.coordinator_node
 
     # What others wait for.
@@ -183,7 +205,8 @@ class Cluster:
     def when(self, what: str, act: Callable[[], None]) -> None:
         """Acts once, at the next event of that name: a batch for the topic, `read` (by a Fetch), `written`, EndTxn,
         `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`, `refused` (a batch), `doubt` (an answer
-        that is lost, or says that a batch may stand), `turned` (a log that was cut or made again), `rebalance`."""
+        that is lost, or says that a batch may stand), `turned` (a log that was cut or made again), `rebalance`,
+        IncrementalAlterConfigs, CreateAcls, DeleteAcls."""
         self._listeners.append((what, act))
 
     def note(self, what: str) -> None:
@@ -195,10 +218,11 @@ class Cluster:
 
     # Topics.
 
-    def create_topic(self, name: str, partitions: int) -> Topic:
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> Topic:
         live = [number for number, node in self.nodes.items() if node.is_up]
         members = [Partition(TopicPartition(name, n), live[n % len(live)]) for n in range(partitions)]
         topic = self.topics[name] = Topic(name, UUID(int=self._ids.getrandbits(128)), members)
+        topic.overrides.now.update(configs or {})
         topic.made_at = self.world.now
         return topic
 
@@ -298,11 +322,14 @@ class Cluster:
             request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
             if header.api in ACL_APIS:
                 encode(self.acls.handle(header.api, number, request))
+                self.note(ACL_APIS[header.api])
             elif header.api not in GROUP_APIS:
                 answer = _ANSWERS[header.api](self, node, request, header.version)
                 if header.api == _LIST_OFFSETS:
                     self._note_told(header.client_id, answer)
                 encode(answer)
+                if header.api == ALTER_CONFIGS:
+                    self.note("IncrementalAlterConfigs")
             elif number != self.coordinator_node:
                 encode(refuse(header.api, request, NOT_COORDINATOR))
             else:
@@ -595,14 +622,19 @@ class Cluster:
         kind = CreateTopicsResponse.CreatableTopicResult
         told = []
         for one in request.topics:
-            error = _TOPIC_EXISTS if one.name in self.topics else NO_ERROR
+            configs = {each.name: each.value for each in one.configs}
+            error, message = self.settings.problem(configs)
+            if one.name in self.topics:
+                error, message = _TOPIC_EXISTS, f"Topic '{one.name}' already exists."
             if not error and not request.validate_only:
-                self.create_topic(one.name, one.num_partitions)
+                for watch in self.settings.creation_watchers:
+                    watch(one.name, configs)
+                self.create_topic(one.name, one.num_partitions, configs)
             topic_id = UUID(int=0) if error else getattr(self.topics.get(one.name), "topic_id", UUID(int=0))
             told.append(
                 kind(
                     name=one.name, topic_id=topic_id, error_code=error,
-                    error_message=f"Topic '{one.name}' already exists." if error else None, topic_config_error_code=0,
+                    error_message=message or None, topic_config_error_code=0,
                     num_partitions=-1 if error else one.num_partitions, replication_factor=-1 if error else 1,
                     configs=None if error else [],
                 )
@@ -653,49 +685,6 @@ class Cluster:
         if one.timestamp == _EARLIEST:
             return 0, log.start
         return 0, log.last_stable if request.isolation_level else log.high_watermark
-
-    def configs(self, request: Any) -> Any:
-        kind = DescribeConfigsResponse.DescribeConfigsResult
-        values = {
-            "max.message.bytes": str(BYTES_MAX),
-            "message.timestamp.after.max.ms": "3600000",
-            "cleanup.policy": "compact",
-        }
-        entry = kind.DescribeConfigsResourceResult
-        results = []
-        for one in request.resources:
-            topic = self.topics.get(one.resource_name) if one.resource_type == _TOPIC else None
-            error = UNKNOWN_TOPIC if one.resource_type == _TOPIC and topic is None else 0
-            if topic is not None:
-                values["max.message.bytes"] = str(topic.bytes_max)
-            told = (
-                []
-                if error
-                else [
-                    entry(
-                        name=name,
-                        value=value,
-                        read_only=False,
-                        config_source=1 if name.startswith("cleanup") else 5,
-                        is_sensitive=False,
-                        synonyms=[],
-                        config_type=5,
-                        documentation=None,
-                    )
-                    for name, value in values.items()
-                    if one.configuration_keys is None or name in one.configuration_keys
-                ]
-            )
-            results.append(
-                kind(
-                    error_code=error,
-                    error_message=None,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                    configs=told,
-                )
-            )
-        return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
     def find_coordinator(self, request: Any, version: int) -> Any:
         if not request.key_type:
@@ -836,8 +825,9 @@ _ANSWERS: dict[int, Callable[[Cluster, Node, Any, int], Any]] = {
     22: lambda cluster, node, request, _: cluster.initialize(node, request),
     24: lambda cluster, node, request, _: cluster.add_partitions(node, request),
     26: lambda cluster, node, request, version: cluster.end_transaction(node, request, version),
-    32: lambda cluster, _, request, __: cluster.configs(request),
+    DESCRIBE_CONFIGS: lambda cluster, node, request, _: cluster.settings.answer_describe(node.number, request),
     37: lambda cluster, _, request, __: cluster.create_partitions(request),
+    ALTER_CONFIGS: lambda cluster, _, request, __: cluster.settings.answer_alter(request),
     65: lambda cluster, node, request, _: cluster.describe_transactions(node, request),
     66: lambda cluster, node, _, __: cluster.list_transactions(node),
 }

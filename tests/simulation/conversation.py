@@ -6,7 +6,7 @@ compares what a simulated and a real broker answer.
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -22,8 +22,12 @@ from kafka.protocol.admin import (
     DeleteAclsResponse,
     DescribeAclsRequest,
     DescribeAclsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -351,6 +355,40 @@ class Conversation:
         asked = CreatePartitionsRequest(topics=[one], timeout_ms=30_000, validate_only=False)
         self.note(label, self.ask(asked, CreatePartitionsResponse, 2).results[0].error_code)
 
+    def create_set(self, label: str, topic: str, settings: Mapping[str, str]) -> None:
+        kind = CreateTopicsRequest.CreatableTopic
+        one = kind(
+            name=topic, num_partitions=1, replication_factor=1, assignments=[],
+            configs=[kind.CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
+        )  # fmt: skip
+        asked = CreateTopicsRequest(topics=[one], timeout_ms=30_000, validate_only=False)
+        found = self.ask(asked, CreateTopicsResponse, 7).topics[0]
+        self.note(label, found.error_code, bool(found.error_message))
+
+    def settings(self, label: str, topic: str, *names: str) -> None:
+        one = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=2, resource_name=topic, configuration_keys=list(names)
+        )
+        asked = DescribeConfigsRequest(resources=[one], include_synonyms=False, include_documentation=False)
+        found = self.ask(asked, DescribeConfigsResponse, 4).results[0]
+        told = [
+            (each.name, each.value, each.config_source, each.read_only, each.is_sensitive, int(each.config_type))
+            for each in found.configs
+        ]
+        self.note(label, found.error_code, sorted(told))
+
+    def alter(self, label: str, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Sets, or deletes what is None."""
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+        configs = [
+            resource.AlterableConfig(name=name, config_operation=int(value is None), value=value)
+            for name, value in changes.items()
+        ]
+        one = resource(resource_type=2, resource_name=topic, configs=configs)
+        asked = IncrementalAlterConfigsRequest(resources=[one], validate_only=False)
+        found = self.ask(asked, IncrementalAlterConfigsResponse, 1).responses[0]
+        self.note(label, found.error_code, bool(found.error_message))
+
     # ACLs of topics: an operation and a permission by Kafka's numbers, for all principals unless one is named.
 
     def acls(self, label: str, topic: str | None) -> None:
@@ -413,6 +451,8 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
     _grouping(talk, f"{topic}-group")
     _committing(talk, topic, f"{topic}-readers")
     _making(talk, f"{topic}-made")
+    if second:  # brokers of 3.0 without ZooKeeper do not look at the settings of a new topic
+        _setting(talk, f"{topic}-set")
     return talk.told
 
 
@@ -457,6 +497,27 @@ def _making(talk: Conversation, topic: str) -> None:
     talk.grow("to fewer", topic, 1)
     talk.grow("an absent topic", f"{topic}-absent", 3)
     talk.topic_id(topic)
+
+
+def _setting(talk: Conversation, topic: str) -> None:
+    retention, cleanup, bytes_max, strange = "retention.ms", "cleanup.policy", "max.message.bytes", "no.such.setting"
+    names = (retention, cleanup, bytes_max, "compression.type", "delete.retention.ms")
+    talk.create_set("with a strange setting", topic, {retention: "1000", strange: "1"})
+    talk.create_set("with a strange value", topic, {retention: "a while"})
+    talk.create_set("with settings", topic, {retention: "3600000", cleanup: "compact"})
+    talk.nap(0.5)
+    talk.settings("as it was made", topic, *names)
+    talk.alter("one set, one deleted", topic, {bytes_max: "2097152", cleanup: None})
+    talk.nap(1.2)
+    talk.settings("altered", topic, *names)
+    talk.alter("set to what it is", topic, {bytes_max: "2097152"})
+    talk.alter("deleted, though it is not set", topic, {cleanup: None})
+    talk.alter("with a strange setting", topic, {retention: "1000", strange: "1"})
+    talk.alter("with a strange value", topic, {retention: "a while", cleanup: "compact"})
+    talk.nap(1.2)
+    talk.settings("as before", topic, *names)
+    talk.alter("an absent topic", f"{topic}-absent", {retention: "1000"})
+    talk.settings("an absent topic", f"{topic}-absent", *names)
 
 
 def _committing(talk: Conversation, topic: str, group: str) -> None:

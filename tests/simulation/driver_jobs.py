@@ -20,6 +20,8 @@ class DriverJobs:
         self._world = world
         self._flow = flow
         self._jobs: list[Job] = []
+        self.rounds: list[tuple[float, str]] = []
+        """Of the job that keeps topics, settings and ACLs in step: when each ended, and why it failed, if it did."""
 
     def prepare(self) -> None:
         """What a start does before the first record; who runs a mirror starts it again where that fails."""
@@ -59,6 +61,8 @@ class DriverJobs:
 
     def _hear(self, told: JobRecord) -> None:
         """A job lives on after an error that is none of the project's, and only says so."""
+        if told.name == "topics":
+            self.rounds.append((self._world.now, told.reason))
         if told.reason:
             self._world.tell(f"the job of {told.name} says: {told.reason}")
         if told.reason.startswith("unexpected "):

@@ -82,7 +82,7 @@ class Person:
     def lift(self) -> None:
         """Somebody removes the fence, whatever the procedures say."""
         self.fenced, self._lifted_at = "", self._scene.world.now
-        self._scene.source.acls.clear()
+        self._scene.source.acls.lift_fence("orders")
 
     def act(self, random: Random, *, goes_back: bool = False) -> str:
         """Runs a failover, a migration or the way back, or undoes it."""
@@ -172,7 +172,7 @@ class Person:
         acls = self._scene.source.acls
         assert self._process is not None
         self._fenced_at = began
-        if acls.has_fence("orders") and acls.removed_at <= began:
+        if acls.has_fence("orders") and acls.unfenced_at <= began:
             self.fenced = self._process.name
 
     def _copy(self) -> None:

@@ -55,6 +55,10 @@ class Fault(NamedTuple):
     draw: int
 
 
+ACL_EVENTS = ("CreateAcls", "CreateAcls", "DeleteAcls")
+"""Of the ACL job: the target's ACLs are changed."""
+SETTINGS_EVENTS = ("IncrementalAlterConfigs",)
+"""Of the settings job: the remote topic's settings are altered."""
 JOB_EVENTS = ("checkpoint", "OffsetFetch", "OffsetCommit")
 """Of jobs: a checkpoint that is stored, questions about groups' offsets on the target, and commits there."""
 
@@ -321,6 +325,8 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
             for _ in range(random.choice((0, 3, 60))):
                 for partition in scene.sources():
                     scene.producers.write_batch(partition)
+            if scene.settings is not None:
+                scene.settings.remake(random)
             scene.source.note("turned")
 
     scene.world.after(seconds, create)
@@ -632,6 +638,40 @@ def _fail_back(scene: "Scene", random: Random) -> str:
     return scene.person.act(random, goes_back=True) if scene.person is not None else ""
 
 
+def _set_on_source(scene: "Scene", random: Random) -> str:
+    return scene.settings.change(scene.source, random) if scene.settings is not None else ""
+
+
+def _set_on_target(scene: "Scene", random: Random) -> str:
+    return scene.settings.change(scene.target, random) if scene.settings is not None else ""
+
+
+def _refuse_settings(scene: "Scene", random: Random) -> str:
+    seconds = random.choice((1.0, 6.0, 12.0))
+    scene.target.settings.refuses_until = scene.world.now + seconds
+    return f"no settings of the target's topics can be altered for {seconds} s"
+
+
+def _forbid_setting(scene: "Scene", random: Random) -> str:
+    return scene.settings.forbid(random) if scene.settings is not None else ""
+
+
+def _acl_on_source(scene: "Scene", random: Random) -> str:
+    return scene.acls.change(scene.source, random) if scene.acls is not None else ""
+
+
+def _acl_on_target(scene: "Scene", random: Random) -> str:
+    return scene.acls.change(scene.target, random) if scene.acls is not None else ""
+
+
+def _refuse_acls(scene: "Scene", random: Random) -> str:
+    return scene.acls.refuse(random) if scene.acls is not None else ""
+
+
+def _private_topic(scene: "Scene", random: Random) -> str:
+    return scene.acls.add_private() if scene.acls is not None else ""
+
+
 def _deafen(scene: "Scene", random: Random) -> str:
     """What a reader has open to the target is where it hears commands."""
     sockets = [one for one in scene.net.sockets if one.cluster is scene.target and one.process.name.endswith("reader")]
@@ -695,4 +735,18 @@ JOB_FAULTS: dict[str, FaultKind] = {
 """Of histories in which the driver's jobs run."""
 GROUP_FAULTS: dict[str, FaultKind] = {"put out": (6, _put_out)}
 """Of processes that share a flow."""
-EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS
+SETTINGS_FAULTS: dict[str, FaultKind] = {
+    "set on source": (9, _set_on_source),
+    "set on target": (7, _set_on_target),
+    "refuse settings": (3, _refuse_settings),
+    "forbid setting": (4, _forbid_setting),
+}
+"""Of histories in which remote topics follow the source's settings."""
+ACL_FAULTS: dict[str, FaultKind] = {
+    "ACL on source": (12, _acl_on_source),
+    "ACL on target": (5, _acl_on_target),
+    "refuse ACLs": (3, _refuse_acls),
+    "private topic": (1, _private_topic),
+}
+"""Of histories in which who may read a topic may read its remote topic."""
+EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS

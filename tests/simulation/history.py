@@ -1,17 +1,20 @@
 """One history: a source that is written to, a mirror, and what happens to them, all by one seed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from random import Random
 
 import msgspec
+from tests.simulation.acls_judge import AclJudge
 from tests.simulation.checker import Checker
-from tests.simulation.cluster import BYTES_MAX, Cluster, Partition
+from tests.simulation.cluster import COMPACTED, Cluster, Partition
 from tests.simulation.consumers import Readers
 from tests.simulation.environment import simulated
 from tests.simulation.failing_over import Person
 from tests.simulation.faults import (
+    ACL_EVENTS,
+    ACL_FAULTS,
     EVENTS,
     FAULTS,
     FREQUENT_EVENTS,
@@ -19,6 +22,8 @@ from tests.simulation.faults import (
     GROUP_FAULTS,
     JOB_EVENTS,
     JOB_FAULTS,
+    SETTINGS_EVENTS,
+    SETTINGS_FAULTS,
     SOURCE_EVENTS,
     Fault,
     FaultKind,
@@ -28,10 +33,12 @@ from tests.simulation.faults import (
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
+from tests.simulation.settings import ALTER_CONFIGS, BYTES_MAX
+from tests.simulation.settings_judge import PROTECTED, SettingsJudge
 from tests.simulation.sharing import SharedMirror
 from tests.simulation.source_producers import SourceProducers
 from tests.simulation.truth import Truth
-from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3
+from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3, Known
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
@@ -50,6 +57,10 @@ _JOBS_SHARE = 0.4
 _GROUPS_SECONDS_MAX, _LOOKS_SECONDS = 45.0, 32.0
 """The jobs look at all checkpoints every 30 s, which matters where a log of the target was lost."""
 _NAMES_STAY_SHARE = 0.4
+_ACLS_SHARE, _REVOKES_SHARE = 0.4, 0.7
+_SETTINGS_SHARE, _SOURCE_DEFAULTS_SHARE = 0.4, 0.3
+_SETTLED_SECONDS_MAX = 45.0
+"""In which the jobs of settings and ACLs have looked twice, once all is well."""
 _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
 _LARGE_KEY_BYTES = 16_000
@@ -64,7 +75,9 @@ class Script:
     More than one of `processes` share the flow as a group. With `jobs` the driver's jobs run, and a group reads.
     Records have keys of some `key_bytes` more than they need. With `has_transactions` most are written in transactions,
     and batches are compressed; `read_committed` is what the mirror reads. Where it `resizes`, epochs begin with another
-    number of tasks, and end for more. With `names_stay` topics keep their names on the target.
+    number of tasks, and end for more. With `names_stay` topics keep their names on the target. `settings` says that
+    remote topics follow the source's settings, and where the defaults come from: `target` or `source`. `acls`
+    says that ACLs are copied, and what becomes of those that the source has no more: `keep` or `revoke`.
     """
 
     seed: int
@@ -85,6 +98,8 @@ class Script:
     read_committed: bool = False
     resizes: bool = False
     names_stay: bool = False
+    settings: str = ""
+    acls: str = ""
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -117,10 +132,16 @@ def plan(seed: int) -> Script:
     is_flooded, is_large = more.random() < _FLOODS_SHARE, more.random() < _LARGE_SHARE
     has_transactions, read_committed = more.random() < _TRANSACTIONS_SHARE, more.random() < 0.6
     resizes, names_stay = more.random() < _RESIZES_SHARE, more.random() < _NAMES_STAY_SHARE
+    has_settings = more.random() < _SETTINGS_SHARE and has_jobs
+    settings = "source" if more.random() < _SOURCE_DEFAULTS_SHARE else "target"
+    has_acls = more.random() < _ACLS_SHARE and has_jobs
+    acls = "revoke" if more.random() < _REVOKES_SHARE else "keep"
     seconds = random.choice((8.0, 15.0, 25.0))
     names, events, faults_max = _swarm(
-        random, FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {}),
-        (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
+        random, FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {})
+        | (SETTINGS_FAULTS if has_settings else {}) | (ACL_FAULTS if has_acls else {}),
+        (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1), *SETTINGS_EVENTS * has_settings,
+         *ACL_EVENTS * has_acls),
     )  # fmt: skip
     at = 0.5
     faults = []
@@ -135,7 +156,8 @@ def plan(seed: int) -> Script:
         tuple(sorted(faults, key=lambda f: f.at)),
         random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
         processes, has_jobs, _LARGE_KEY_BYTES * is_large, has_transactions, read_committed, resizes,
-        names_stay and has_jobs,
+        names_stay and has_jobs, settings if has_settings else "",
+        acls if has_acls else "",
     )  # fmt: skip
 
 
@@ -163,14 +185,15 @@ class Scene:
         self.script = script
         self.world = world
         self.truth = Truth()
-        self.source = Cluster(world, "A", 2, KAFKA_3_9 if script.is_old_source else KAFKA_4_3)
-        self.target = Cluster(world, "B", 2, KAFKA_3_9 if script.is_old_target else KAFKA_4_3)
+        self.source = Cluster(world, "A", 2, _brokers(script, is_old=script.is_old_source))
+        self.target = Cluster(world, "B", 2, _brokers(script, is_old=script.is_old_target))
         self.net = Network(world, [self.source, self.target])
         self.policy = "continue"
         self.flow = _flow(script, self.policy)
         self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
         self.mirrors: list[Mirror] = []
         self.is_healed = False
+        self.healed_at = 0.0
         self.struck: list[tuple[float, str]] = []
         """Faults, in the order in which they came."""
         self.focus = script.focus
@@ -180,12 +203,14 @@ class Scene:
         self.producers = SourceProducers(self)
         self.readers = Readers(self) if script.jobs else None
         self.person = Person(self) if script.jobs else None
+        self.settings = SettingsJudge(self, script.settings) if script.settings else None
+        self.acls = AclJudge(self, revokes=script.acls == "revoke") if script.acls else None
         self.source.create_topic(TOPIC, script.partitions)
         self.source.acls.is_on = True
         if not script.jobs:
             self.target.create_topic(self.remote, script.partitions)
         for name in self.ledger:
-            self.target.create_topic(name, 3 if name == self.ledger.offsets else 1)
+            self.target.create_topic(name, 3 if name == self.ledger.offsets else 1, COMPACTED)
 
     @property
     def mirror(self) -> Mirror:
@@ -256,6 +281,11 @@ class Scene:
             self.target.create_topic(self.remote, self.script.partitions)
         self.world.after(1.0, self.keep_remote_topic)
 
+    def unsettled(self) -> list[str]:
+        """What the jobs of settings and ACLs have not done yet."""
+        judges = [one for one in (self.settings, self.acls) if one is not None]
+        return [problem for one in judges for problem in one.problems()]
+
     def keep_mirror(self) -> None:
         """Who runs a mirror starts it again when it has ended: systemd, Kubernetes or a person."""
         self.start_missing()
@@ -272,12 +302,12 @@ class Scene:
 
     def heal(self) -> None:
         """All that was broken works again; whether the mirror gets over it is what is looked at now."""
-        self.is_healed = True
+        self.is_healed, self.healed_at = True, self.world.now
         self.world.tell("all heals")
         self.net.loss = 0.0
         self.net.slow.clear()
         for cluster in (self.source, self.target):
-            cluster.markers_wait_until = 0.0
+            cluster.markers_wait_until = cluster.settings.refuses_until = cluster.acls.refuses_until = 0.0
             for node in cluster.nodes.values():
                 node.is_up, node.frozen_until = True, 0.0
             cluster.elect_coordinator()
@@ -299,6 +329,12 @@ class Scene:
                 mirror.kill()
         self.start_missing()
         self.world.after(1.0, lambda: order_resume(self))  # an order that was lost, its person gives again
+
+
+def _brokers(script: Script, *, is_old: bool) -> Known:
+    """They tell of IncrementalAlterConfigs only where it is needed: kept histories have drawn their numbers without."""
+    known = KAFKA_3_9 if is_old else KAFKA_4_3
+    return replace(known, versions=known.versions | {ALTER_CONFIGS: (0, 1)}) if script.settings else known
 
 
 def _flow(script: Script, policy: str) -> FlowConfig:
@@ -324,9 +360,12 @@ def _flow(script: Script, policy: str) -> FlowConfig:
     if script.jobs:
         lines += [
             "sync.group.offsets.enabled = true",
-            "sync.topic.configs.enabled = false",
-            "sync.topic.acls.enabled = false",
+            f"sync.topic.configs.enabled = {'true' if script.settings else 'false'}",
+            f"sync.topic.acls.enabled = {'true' if script.acls else 'false'}",
+            f"sync.topic.acls.revoke = {'true' if script.acls == 'revoke' else 'false'}",
         ]
+    if script.settings:
+        lines += [f"A->B.use.defaults.from = {script.settings}", f"sync.topic.configs.protect = {PROTECTED}"]
     (flow,) = parse_config(parse_properties("\n".join([*lines, ""]).encode(), "mm2")).flows
     return flow
 
@@ -349,6 +388,9 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             world.after(1.0, scene.abort_late)
             world.after(5.0, scene.keep_mirror)
             world.after(2.0, scene.look)
+            for judge in (scene.settings, scene.acls):
+                if judge is not None:
+                    judge.begin(Random(f"persons of {script.seed}"))
             for fault in script.faults:
                 world.at(begin + fault.at, lambda fault=fault: strike(scene, fault))
             world.run(begin + script.seconds)
@@ -360,6 +402,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
                 world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())
                 if any(one.target_losses for one in scene.truth.partitions.values()):
                     world.run(world.now + _LOOKS_SECONDS)
+            if is_done:
+                world.run(world.now + _SETTLED_SECONDS_MAX * bool(scene.unsettled()), lambda: not scene.unsettled())
             scene.checker.judge(is_done=is_done)
             if world.events >= EVENTS_MAX:
                 scene.checker.problems.append(f"the mirror goes round in circles: {world.events} events")

@@ -17,6 +17,7 @@ from kafka.protocol.admin import (
     DescribeAclsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
+    IncrementalAlterConfigsRequest,
     ListGroupsRequest,
 )
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
@@ -41,6 +42,7 @@ REQUESTS = {
         EndTxnRequest, JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, DescribeGroupsRequest,
         ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetDeleteRequest, CreateTopicsRequest,
         CreatePartitionsRequest, DescribeAclsRequest, CreateAclsRequest, DeleteAclsRequest,
+        IncrementalAlterConfigsRequest,
     )
 }  # fmt: skip
 PRODUCE, FETCH = 0, 1

@@ -1,0 +1,357 @@
+"""Persons who change ACLs of topics on either side, and the judge of what the ACL job makes of them.
+
+What is expected is written from `docs/security.md` and `docs/keys.md`, as a relation between bindings of the two
+sides and as decisions of an authorizer, not from the job's planner.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.simulation.acls import (
+    ALL,
+    ALLOW,
+    ALTER,
+    CREATE_ACLS,
+    DELETE,
+    DELETE_ACLS,
+    DENY,
+    DESCRIBE,
+    DESCRIBE_ACLS,
+    DESCRIBE_CONFIGS,
+    LITERAL,
+    PREFIXED,
+    READ,
+    WRITE,
+    Acl,
+    Asked,
+    is_allowed,
+    is_fence,
+)
+from tests.simulation.cluster import Cluster
+from tests.simulation.scheduler import Process
+
+from sparkmirror.batch.records import Record
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Scene
+
+_TOPIC_KIND, _TOPIC = 2, "orders"
+_PEOPLE = ("User:alice", "User:bob")
+_HOSTS = ("*", "*", "*", "10.0.0.1")
+_ALLOWED = (READ, READ, READ, ALL, WRITE, DESCRIBE, DESCRIBE_CONFIGS, DELETE, ALTER)
+_DENIED = (READ, READ, READ, ALL, WRITE, DESCRIBE)
+_PATTERNS = ((_TOPIC, LITERAL), (_TOPIC, LITERAL), ("*", LITERAL), ("or", PREFIXED), (_TOPIC, PREFIXED))
+_OTHERS = (("others", LITERAL), ("ot", PREFIXED))
+"""Of topics that are not mirrored."""
+_READING = (READ, DESCRIBE, DESCRIBE_CONFIGS)
+_DENIAL_SHARE, _REMOVAL_SHARE, _OTHERS_SHARE = 0.4, 0.4, 0.1
+_PRIVATE_SHARE, _REFUSAL_SHARE, _SOURCE_SHARE, _PAUSE_SECONDS = 0.2, 0.1, 0.75, 4.0
+_RESTORES_SHARE = 0.4
+_PRIVATE = "-private"
+_STALE_SECONDS = 2.0
+"""In which every broker that does not stand still learns of a change."""
+
+
+class _Access(NamedTuple):
+    principal: str
+    host: str
+    topic: str
+    operation: int
+
+
+@dataclass(slots=True)
+class _Look:
+    """What a process was last told of the source's bindings, and when; and when it was of the target's."""
+
+    source: frozenset[Acl] = frozenset()
+    at: float = 0.0
+    target_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _Made:
+    """A binding of the mirror's: who made it, when."""
+
+    by: Process | None
+    at: float
+
+
+@dataclass(slots=True)
+class _Bindings:
+    """Of the target. `persons` are those that a person has made, and not the mirror before without revoking it."""
+
+    persons: dict[Acl, float] = field(default_factory=dict)
+    mirrors: dict[Acl, _Made] = field(default_factory=dict)
+
+
+class AclJudge:
+    """Of the topic and its remote topic."""
+
+    def __init__(self, scene: "Scene", *, revokes: bool) -> None:
+        self._scene = scene
+        self._revokes = revokes
+        self._prefix = "" if scene.remote == _TOPIC else "A."
+        self._own = _Bindings()
+        self._looks: dict[Process | None, _Look] = {}
+        self._revoked: dict[Acl, float] = {}
+        """What the mirror has revoked, and when it last did."""
+        self._removed_at = -_STALE_SECONDS
+        """When a person last removed a binding of the target."""
+        scene.target.acls.is_on = True
+        scene.source.acls.watchers.append(self._take_on_source)
+        scene.target.acls.watchers.append(self._take_on_target)
+
+    # What persons do.
+
+    def begin(self, random: Random) -> None:
+        """The source has a few bindings, and persons go on to change them."""
+        for _ in range(random.randint(0, 5)):
+            self.change(self._scene.source, random)
+        if random.random() < _PRIVATE_SHARE:
+            self.add_private()
+        self._go_on(random)
+
+    def _go_on(self, random: Random) -> None:
+        if self._scene.is_healed:
+            return
+        cluster = self._scene.source if random.random() < _SOURCE_SHARE else self._scene.target
+        for _ in range(random.choice((1, 1, 2, 4))):
+            self._scene.world.tell(self.change(cluster, random))
+        if random.random() < _REFUSAL_SHARE:
+            self._scene.world.tell(self.refuse(random))
+        self._scene.world.after(_PAUSE_SECONDS * random.random(), lambda: self._go_on(random))
+
+    def change(self, cluster: Cluster, random: Random) -> str:
+        """Adds a binding, or removes one."""
+        is_source = cluster is self._scene.source
+        there = sorted(one for one in cluster.acls.bindings if not is_fence(one))
+        if there and random.random() < _REMOVAL_SHARE:
+            one = random.choice(there)
+            cluster.acls.remove(one)
+            if not is_source:
+                self._own.persons.pop(one, None)
+                self._removed_at = self._scene.world.now
+            return f"{_shown(one)} is removed from {cluster.alias}"
+        one = self._draw(random) if is_source else self._draw_on_target(random)
+        if not is_source and one not in cluster.acls.bindings and one not in self._own.mirrors:
+            self._own.persons[one] = self._scene.world.now
+        cluster.acls.add(one)
+        return f"{_shown(one)} is added to {cluster.alias}"
+
+    def _draw(self, random: Random) -> Acl:
+        is_denied = random.random() < _DENIAL_SHARE
+        name, pattern = random.choice(_OTHERS if random.random() < _OTHERS_SHARE else _PATTERNS)
+        return Acl(
+            _TOPIC_KIND, name, pattern, random.choice(_PEOPLE), random.choice(_HOSTS),
+            random.choice(_DENIED if is_denied else _ALLOWED), DENY if is_denied else ALLOW,
+        )  # fmt: skip
+
+    def _draw_on_target(self, random: Random) -> Acl:
+        """Most often what the mirror may make, too, or what it has just revoked."""
+        if self._revoked and random.random() < _RESTORES_SHARE:
+            return random.choice(list(self._revoked)[-3:])
+        one = self._draw(random)
+        return one._replace(name=one.name if one.name == "*" else self._prefix + one.name)
+
+    def refuse(self, random: Random) -> str:
+        acls, seconds = self._scene.target.acls, random.choice((1.0, 6.0, 12.0))
+        acls.refused, acls.refuses_until = random.choice((0, ALLOW, DENY, DENY)), self._scene.world.now + seconds
+        kind = {0: "ACL", ALLOW: "allowance", DENY: "denial"}[acls.refused]
+        return f"no {kind} of the target can be made or removed for {seconds} s"
+
+    def add_private(self) -> str:
+        """A topic of the target that is no remote topic, though its name begins like one."""
+        name = f"{self._scene.remote}{_PRIVATE}"
+        if name in self._scene.target.topics:
+            return ""
+        self._scene.target.create_topic(name, 1)
+        return f"{name} is made on the target"
+
+    # What the mirror asks for.
+
+    def _asking(self) -> Process | None:
+        current = self._scene.world.current
+        return None if current is None else current.process
+
+    def _take_on_source(self, asked: Asked) -> None:
+        look = self._looks.setdefault(self._asking(), _Look())
+        if asked.api == DESCRIBE_ACLS:
+            look.source, look.at = self._scene.source.acls.known(asked.node), self._scene.world.now
+
+    def _take_on_target(self, asked: Asked) -> None:
+        world, acls = self._scene.world, self._scene.target.acls
+        look = self._looks.setdefault(self._asking(), _Look())
+        if asked.api == DESCRIBE_ACLS:
+            look.target_at = world.now
+            return
+        for one in (*asked.creations, *asked.deletions):
+            world.tell(f"{_shown(one)} is {'added to' if one in asked.creations else 'revoked on'} the target")
+        before = acls.bindings
+        after = (before | set(asked.creations)) - set(asked.deletions)
+        self._judge_creations(asked.creations)
+        self._judge_revocations(asked.deletions)
+        if asked.api in (CREATE_ACLS, DELETE_ACLS):
+            self._judge_allowed(look, self._not_of_persons(before), self._not_of_persons(after))
+        for one in asked.deletions:
+            self._own.mirrors.pop(one, None)
+            self._revoked[one] = world.now
+        for one in asked.creations:
+            if one not in before:
+                self._own.mirrors[one] = _Made(self._asking(), world.now)
+            elif self._own.persons.get(one, 0.0) > look.target_at - _STALE_SECONDS:
+                del self._own.persons[one]  # both have made it in the same moment
+                self._own.mirrors[one] = _Made(self._asking(), world.now)
+
+    def _not_of_persons(self, bindings: Iterable[Acl]) -> frozenset[Acl]:
+        return frozenset(one for one in bindings if one.permission == DENY or one not in self._own.persons)
+
+    def _judge_creations(self, creations: Iterable[Acl]) -> None:
+        for one in creations:
+            if one.permission == ALLOW and one.operation not in _READING:
+                self._fail(f"{_shown(one)} is added, which allows more than to read")
+            if is_fence(one):
+                self._fail(f"{_shown(one)} is added, which shuts the mirror out")
+            if one.name == "*":
+                self._fail(f"{_shown(one)} is added, a binding of all topics")
+
+    def _judge_revocations(self, deletions: Iterable[Acl]) -> None:
+        for one in deletions:
+            if not self._revokes:
+                self._fail(f"{_shown(one)} is revoked, and revoking is not enabled")
+            if one in self._own.persons and not self._is_note_stale(one):
+                self._fail(f"{_shown(one)} is revoked, which a person has made")
+
+    def _is_note_stale(self, one: Acl) -> bool:
+        """Whether the mirror was interrupted when it revoked this, and no round has ended since until a person made it:
+        its note still says that the mirror has."""
+        revoked_at, made_at = self._revoked.get(one, 0.0), self._own.persons[one]
+        jobs = [mirror.jobs for mirror in self._scene.mirrors if mirror.jobs is not None]
+        return one in self._revoked and not any(
+            revoked_at <= at < made_at and not reason for each in jobs for at, reason in each.rounds
+        )
+
+    def _judge_allowed(self, look: _Look, before: Iterable[Acl], after: Iterable[Acl]) -> None:
+        """A change allows nobody what the source, as the mirror was told of it, does not allow or denies."""
+        if self._removed_at + _STALE_SECONDS > look.target_at:
+            return  # the mirror may rely on a denial that a person has removed
+        topics = self._scene.target.topics
+        names = [name for name in topics if topics[name].made_at < look.at and not name.startswith("__")]
+        for one in _accesses(names):
+            if not is_allowed(after, *one) or is_allowed(before, *one):
+                continue
+            if one.topic != self._scene.remote:
+                self._fail(f"{one.principal} is allowed {one.operation} on {one.topic}, which is no remote topic")
+            elif one.operation not in _READING:
+                self._fail(f"{one.principal} is allowed {one.operation} on {one.topic}, more than to read")
+            elif not is_allowed(look.source, *one._replace(topic=_TOPIC)):
+                self._fail(f"{one.principal} is allowed {one.operation} on {one.topic}, and is not on the source")
+
+    def _fail(self, problem: str) -> None:
+        self._scene.checker.fail(problem)
+
+    # What has to be in the end.
+
+    def problems(self) -> list[str]:
+        source = {one for one in self._scene.source.acls.bindings if not is_fence(one)}
+        target = self._scene.target.acls.bindings
+        lacking = [one for one in sorted(source) if not self._has(target, one)]
+        found = [f"the target has nothing of {_shown(one)}" for one in lacking]
+        if self._revokes:
+            left = target - self._own.persons.keys()
+            noted = self._noted()
+            found += [
+                f"{_shown(one)} is left on the target, and nothing of the source asks for it"
+                for one in sorted(left)
+                if not self._is_asked_for(one, source) and not self._is_forgotten(one, noted)
+            ]
+        return found
+
+    def _has(self, target: Iterable[Acl], one: Acl) -> bool:
+        """Whether the remote topic has a binding's counterpart; of one that asks for none, True."""
+        if not one.covers(_TOPIC):
+            return True
+        operation = _copied(one)
+        if operation is None:
+            return True
+        return any(
+            other.covers(self._scene.remote)
+            and other[3:] == one._replace(operation=operation)[3:]
+            for other in target
+        )  # fmt: skip
+
+    def _is_asked_for(self, one: Acl, source: Iterable[Acl]) -> bool:
+        return any(self._asks_for(asking, one) for asking in source)
+
+    def _asks_for(self, asking: Acl, one: Acl) -> bool:
+        operation = _copied(asking)
+        if operation is None or asking._replace(operation=operation)[3:] != one[3:]:
+            return False
+        if one.pattern == LITERAL:
+            is_literal = one.permission == ALLOW or not self._prefix or asking[1:3] == (_TOPIC, LITERAL)
+            return one.name == self._scene.remote and asking.covers(_TOPIC) and is_literal
+        prefix = asking.name if asking.pattern == PREFIXED else "" if asking.name == "*" else None
+        if not self._prefix or prefix is None or one.name != self._prefix + prefix:
+            return False
+        others = [name for name in self._scene.target.topics if name != self._scene.remote]
+        return one.permission == DENY or (bool(prefix) and not any(other.startswith(one.name) for other in others))
+
+    def _is_forgotten(self, one: Acl, noted: frozenset[Acl]) -> bool:
+        """Who made it was interrupted before it was noted, so nobody may take it for the mirror's."""
+        made = self._own.mirrors.get(one)
+        if made is None or one in noted:
+            return False
+        if made.by is None or not made.by.is_alive:
+            return True
+        jobs = next(mirror.jobs for mirror in self._scene.mirrors if mirror.driver is made.by)
+        ended = next((reason for at, reason in jobs.rounds if at >= made.at), "") if jobs is not None else ""
+        return bool(ended)
+
+    def _noted(self) -> frozenset[Acl]:
+        """What the status topic says that the mirror has made."""
+        found: dict[Acl, bool] = {}
+        for record in self._status():
+            fields = json.loads(record.key) if record.key else None
+            if isinstance(fields, list) and fields[:2] == ["acl", "A"]:
+                found[_of_note(fields[2])] = record.value is not None
+        return frozenset(one for one, there in found.items() if there)
+
+    def _status(self) -> Iterator[Record]:
+        for _, stored in self._scene.checker.stored(self._scene.ledger.status):
+            yield from stored.records
+
+
+def _copied(one: Acl) -> int | None:
+    """The operation that a binding of the source asks for on the target, None where it asks for nothing."""
+    if one.permission == DENY:
+        return None if is_fence(one) else one.operation
+    operation = READ if one.operation == ALL else one.operation
+    return operation if operation in _READING else None
+
+
+def _accesses(topics: Iterable[str]) -> Iterator[_Access]:
+    operations = (READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS, DELETE, ALTER)
+    return (_Access(*one) for one in product(_PEOPLE, ("10.0.0.1", "10.0.0.2"), topics, operations))
+
+
+_NUMBERS = {
+    "LITERAL": LITERAL, "PREFIXED": PREFIXED, "ALLOW": ALLOW, "DENY": DENY, "ALL": ALL, "READ": READ, "WRITE": WRITE,
+    "DESCRIBE": DESCRIBE, "DESCRIBE_CONFIGS": DESCRIBE_CONFIGS, "DELETE": DELETE, "ALTER": ALTER,
+}  # fmt: skip
+
+
+def _of_note(fields: list[str]) -> Acl:
+    topic, pattern, principal, host, operation, permission = fields
+    return Acl(
+        _TOPIC_KIND, topic, _NUMBERS[pattern], principal, host, _NUMBERS[operation], _NUMBERS[permission],
+    )  # fmt: skip
+
+
+def _shown(one: Acl) -> str:
+    names = {number: name for name, number in _NUMBERS.items() if name not in ("LITERAL", "PREFIXED", "ALLOW", "DENY")}
+    permission = "DENY" if one.permission == DENY else "ALLOW"
+    star = "*" if one.pattern == PREFIXED else ""
+    return f"{permission} {names[one.operation]} on {one.name}{star} for {one.principal} from {one.host}"
