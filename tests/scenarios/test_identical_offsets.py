@@ -105,6 +105,29 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
     assert committed(target, group, remote, 2) == moved, "a run without a record knows the topic too"
 
 
+def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+) -> None:
+    kept, other, alias, group = unique("ledger"), unique("orders"), unique("same"), unique("readers")
+    make_topics(source, {kept: 1, other: 1})
+    for topic in (kept, other):
+        begin_at(source, topic, 5000)
+        notes = [Note(b"v%d" % at, b"k", timestamp_ms=1_700_000_000_000 + at * 1000) for at in range(500)]
+        write(source, topic, notes)
+        commit(source, group, topic, {0: 5377})
+    lines = [f"preserve.offsets.topics = {kept}", "preserve.offsets.start = 2023-11-14T22:18:20"]
+    groups = ["sync.group.offsets.enabled = true", f"groups = {group}"]
+    mirror_once(file_of(source, target, alias, f"{kept}, {other}", [*lines, *groups]))
+
+    assert places(target, f"{alias}.{kept}") == {0: places(source, kept)[0][300:]}, "what lies before stays empty"
+    assert spans(target, f"{alias}.{kept}", 1) == {0: (5300, 5500)}
+    others = [one[1:] for one in places(target, f"{alias}.{other}")[0]]
+    assert others == [one[1:] for one in places(source, other)[0]], "all of it"
+    assert spans(target, f"{alias}.{other}", 1) == {0: (0, 500)}
+    stands = {topic: committed(target, group, f"{alias}.{topic}", 1)[0][0] for topic in (kept, other)}
+    assert stands == {kept: 5377, other: 377}
+
+
 def test_a_stray_marker_on_the_target_holds_its_partition_before_anything_is_written_behind_it(
     source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
 ) -> None:

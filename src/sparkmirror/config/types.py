@@ -16,7 +16,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.policy.loss import LossRule, parse_rules
 from sparkmirror.policy.rates import RateLimit, parse_rate
-from sparkmirror.policy.start import parse_start
+from sparkmirror.policy.start import parse_kept_start, parse_start
 
 T = TypeVar("T")
 
@@ -227,6 +227,7 @@ RATES = Type("list of PATTERN:RATE", _rates)
 HOSTS = Type("list of host:port", _hosts)
 SEPARATOR = Type("string", _separator)
 START = Type("earliest / latest / none / by_duration:…", parse_start)
+KEPT_START = Type("earliest / latest / by_duration:… / a point in time", parse_kept_start)
 
 
 _BITS_MIN: Final = 32.0

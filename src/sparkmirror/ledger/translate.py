@@ -46,12 +46,16 @@ class Translated:
         return self.at_most is not None and self.at_most < offset
 
 
+def _keeps_none(_: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Translator:
     """`maps` and `syncs` are of the flow, `opposite` the maps of the flow from target to source, if there is one.
 
-    A flow that keeps offsets has its `kept` position records: up to a stored position, in the topic that it was stored
-    for, a group's place on the source is its place on the target.
+    Of topics whose offsets the flow `keeps`, the position records are `kept`: up to a stored position, in the topic
+    that it was stored for, a group's place on the source is its place on the target.
     """
 
     flow: FlowName
@@ -59,7 +63,8 @@ class Translator:
     maps: MapView
     syncs: OffsetSyncStore = field(default_factory=OffsetSyncStore)
     opposite: MapView | None = None
-    kept: Mapping[TopicPartition, PositionRecord] | None = None
+    kept: Mapping[TopicPartition, PositionRecord] = field(default_factory=dict)
+    keeps: Callable[[str], bool] = _keeps_none
 
     def translate(self, partition: TopicPartition, offset: int) -> Translated | None:
         """None where nothing is known. The answer never lies beyond the truth (invariant 7), as long as the target has
@@ -70,7 +75,7 @@ class Translator:
         remote = TopicPartition(self.policy.format_remote_topic(self.flow.source, partition.topic), partition.partition)
         found = self.maps.map_of(partition)
         topic_id = NO_TOPIC_ID if found is None else found.topic_id
-        if self.kept is not None:
+        if self.keeps(partition.topic):
             return _keep(self.kept.get(partition), remote, offset, topic_id)
         answer = self._answer(remote, self._forth(found, partition, offset), topic_id)
         if answer is None or found is None:
@@ -166,7 +171,7 @@ def is_stale(checkpoint: Checkpoint, now: Translated | None, log: Extent) -> boo
 def downstream_now(
     checkpoint: Checkpoint, now: Translated | None, logs: TargetLogs, *, keeps_offsets: bool = False
 ) -> int | None:
-    """Where a checkpoint puts its group in the present log; None if unknown. Of a flow that `keeps_offsets` no
+    """Where a checkpoint puts its group in the present log; None if unknown. Of a topic that `keeps_offsets` no
     checkpoint counts without a translation."""
     log = logs.get(checkpoint.partition)
     if log is None or (keeps_offsets and now is None):

@@ -1,7 +1,8 @@
-"""Where partitions begin that the ledger does not know, by `auto.offset.reset`. Called by `planning.starts` and
-`planning.offset_starts`."""
+"""Where partitions begin that the ledger does not know, by `auto.offset.reset`, or by `preserve.offsets.start` where
+offsets are kept. Called by `planning.starts` and `planning.offset_starts`."""
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -14,16 +15,21 @@ from sparkmirror.policy.start import start_ms
 def first_offsets(
     flow: FlowConfig, source: Admin, partitions: list[TopicPartition], *, all_of_them: bool
 ) -> Mapping[TopicPartition, int]:
-    """The starts by `auto.offset.reset` of partitions that the ledger does not know; unknown offsets are left out.
+    """The starts of partitions that the ledger does not know; unknown offsets are left out.
 
     With `all_of_them`, as for a run that is to end, OffsetsUnknown is raised instead. Raises ClusterError.
     """
-    found = _first_offsets(flow, source, partitions) if partitions else LogOffsets(source.alias, {})
-    return found.all() if all_of_them else found.known
+    by_start: dict[str, list[TopicPartition]] = defaultdict(list)
+    for where in partitions:
+        by_start[flow.first_offset(where.topic)].append(where)
+    first: dict[TopicPartition, int] = {}
+    for start, some in by_start.items():
+        found = _first_offsets(start, source, some)
+        first |= found.all() if all_of_them else found.known
+    return first
 
 
-def _first_offsets(flow: FlowConfig, source: Admin, partitions: list[TopicPartition]) -> LogOffsets:
-    start = flow.consumer.auto_offset_reset
+def _first_offsets(start: str, source: Admin, partitions: list[TopicPartition]) -> LogOffsets:
     at_ms = start_ms(start, time.time_ns() // 1_000_000)
     if at_ms is not None:
         return source.offsets_at(partitions, at_ms)

@@ -57,9 +57,11 @@ def settle_starts(
 
     Then those whose start is not known yet are left out; with `all_of_them` they are waited for. Raises ClusterError.
     """
-    if not flow.preserves_offsets:
-        return look_at_target(clusters[1], items, clusters[2].view.records, flow.remote_topic)
-    return OffsetStarts(flow, *clusters, is_patient=all_of_them).settle(items, topics)
+    others = [item for item in items if not flow.keeps_offsets(item.partition.topic)]
+    begun = look_at_target(clusters[1], others, clusters[2].view.records, flow.remote_topic)
+    if kept := [item for item in items if flow.keeps_offsets(item.partition.topic)]:
+        begun += OffsetStarts(flow, *clusters, is_patient=all_of_them).settle(kept, topics)
+    return begun
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:

@@ -1,10 +1,13 @@
-"""Where mirroring begins in a partition without a stored position: `auto.offset.reset`, as Java reads it; pure.
+"""Where mirroring begins in a partition without a stored position: `auto.offset.reset`, as Java reads it, and
+`preserve.offsets.start`; pure.
 
-Read by `config.keys.client_keys`, followed by `planning.planner`.
+Read by `config.types`, followed by `planning.first_offsets`.
 """
 
 import re
 from typing import Final
+
+from sparkmirror.clock import parse_moment
 
 BY_DURATION: Final = "by_duration:"
 _DURATION: Final = re.compile(
@@ -29,8 +32,27 @@ def parse_start(text: str) -> str:
     raise ValueError(f"must be {words} or `by_duration:` and a duration such as P7D, PT1H or PT90S")
 
 
+def parse_kept_start(text: str) -> str:
+    """`earliest`, `latest`, `by_duration:…`, milliseconds since 1970 for a point in time, or "" for none of them.
+
+    Raises ValueError as `parse_start`.
+    """
+    value = text.strip()
+    if not value or value.casefold() in ("earliest", "latest") or value.casefold().startswith(BY_DURATION):
+        return parse_start(value) if value else ""
+    try:
+        return str(parse_moment(value))
+    except ValueError:
+        raise ValueError(
+            "must be `earliest`, `latest`, `by_duration:` and a duration such as P7D, or a point in time such as "
+            "2026-11-20T11:00 (UTC)"
+        ) from None
+
+
 def start_ms(start: str, now_ms: int) -> int | None:
-    """The time (ms since 1970) of the first record to mirror, for `by_duration:`; None for the others."""
+    """The time (ms since 1970) of the first record to mirror, where it is by time; None where it is not."""
+    if start.isdecimal():
+        return int(start)
     if not start.startswith(BY_DURATION):
         return None
     seconds = _seconds(start[len(BY_DURATION) :])

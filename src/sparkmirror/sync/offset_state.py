@@ -49,8 +49,8 @@ class OffsetState:
         if flow.preserves_offsets:
             self._positions = TopicFollower(flow.target, target, flow.ledger_topics.positions, "offsets")
             self._open.callback(self._positions.close)
-        kept = self._ledger.records if flow.preserves_offsets else None
-        self.translator = Translator(flow.name, flow.policy, self.maps, self.syncs, self.opposite, kept)
+        known = self.maps, self.syncs, self.opposite, self._ledger.records
+        self.translator = Translator(flow.name, flow.policy, *known, keeps=flow.keeps_offsets)
         self._maps = TopicFollower(flow.target, target, flow.ledger_topics.offset_map, "offsets")
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")
@@ -103,7 +103,9 @@ class OffsetState:
         """Where a checkpoint puts its group in the log that is there; None where that is not known."""
         source = sources.get(checkpoint.partition)
         found = None if source is None else self.settled(source, checkpoint.upstream, logs)
-        return downstream_now(checkpoint, found, logs, keeps_offsets=self._flow.preserves_offsets)
+        topic = self._flow.policy.upstream_topic(checkpoint.partition.topic) if source is None else source.topic
+        keeps = self._flow.preserves_offsets if topic is None else self._flow.keeps_offsets(topic)
+        return downstream_now(checkpoint, found, logs, keeps_offsets=keeps)
 
     def _homeward(self) -> list[TopicPartition]:
         """The partitions that came from the target, by their names on the source."""

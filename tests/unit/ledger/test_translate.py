@@ -1,5 +1,6 @@
 """From what is known to an answer: the map first, syncs below it, the opposite flow's map on the way home."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from sparkmirror.ledger.lineage import Extent
@@ -16,6 +17,7 @@ ORDERS = TopicPartition("orders", 3)
 REMOTE = TopicPartition("A.orders", 3)
 POLICY = DefaultReplicationPolicy()
 OURS, OTHER = UUID(int=7), UUID(int=8)
+KEEPS = ORDERS.topic.__eq__
 
 
 def view(alias: str, partition: TopicPartition, *spans: tuple[int, int, int]) -> MapView:
@@ -78,7 +80,14 @@ def kept(
 ) -> Translator:
     extent = None if topic_id is None else Extent(REMOTE.topic, topic_id, 400)
     record = PositionRecord(Position(offset), 1, 0, extent=extent, is_aligned=is_aligned)
-    return Translator(FlowName("A", "B"), POLICY, maps or MapView("A"), kept={ORDERS: record})
+    return Translator(FlowName("A", "B"), POLICY, maps or MapView("A"), kept={ORDERS: record}, keeps=KEEPS)
+
+
+def test_a_topic_that_does_not_keep_its_offsets_is_translated_by_its_map_beside_one_that_does() -> None:
+    others = TopicPartition("others", 0)
+    known = replace(kept(), maps=view("A", others, (0, 900, 70)))
+    found = known.translate(others, 450)
+    assert found is not None and (found.offset, found.is_kept) == (520, False)
 
 
 def in_log(known: Translator, offset: int, topic_id: UUID = OURS, end: int = 1000) -> tuple[int, bool] | None:
@@ -95,7 +104,7 @@ def test_a_flow_that_keeps_offsets_answers_with_the_offset_itself_up_to_its_posi
 
 def test_kept_offsets_are_no_answer_without_an_aligned_position_in_the_same_topic() -> None:
     assert in_log(kept(is_aligned=False), 450) is None
-    assert in_log(Translator(FlowName("A", "B"), POLICY, view("A", ORDERS, (0, 0, 900)), kept={}), 450) is None
+    assert in_log(Translator(FlowName("A", "B"), POLICY, view("A", ORDERS, (0, 0, 900)), keeps=KEEPS), 450) is None
     assert in_log(kept(), 450, topic_id=OTHER) is None
     assert in_log(kept(topic_id=None), 450) is None
     assert in_log(kept(topic_id=NO_TOPIC_ID), 450, topic_id=NO_TOPIC_ID) is None

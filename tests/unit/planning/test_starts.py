@@ -1,10 +1,21 @@
-"""Where a task that is tried again begins."""
+"""Where partitions begin, and tasks that are tried again."""
 
+from collections.abc import Collection, Mapping, Sequence
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
-from sparkmirror.control.assignment import Assigned
+import pytest
+from tests.flows import flow_of
+
+from sparkmirror.control.assignment import Append, Assigned
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Position, Topic, TopicPartition
-from sparkmirror.planning.starts import start_again
+from sparkmirror.planning import starts
+from sparkmirror.planning.first_offsets import first_offsets
+from sparkmirror.planning.starts import settle_starts, start_again
 
 WHERE = TopicPartition("orders", 3)
 OLD, NEW, NEWEST = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -34,3 +45,57 @@ def test_a_log_that_is_newer_than_the_position_begins_at_0_behind_a_gap() -> Non
 def test_without_a_position_it_is_as_planned_and_an_unknown_one_is_held() -> None:
     assert start_again(PLANNED, topic(NEW), None, None) == PLANNED
     assert start_again(PLANNED, topic(NEW), POSITION, "unreadable").unknown == "unreadable"
+
+
+KEPT, OTHER = TopicPartition("ledger", 0), TopicPartition("orders", 0)
+SINCE_MS = 1_795_172_400_000
+KEEPS_SOME = ("preserve.offsets.enabled = true", "preserve.offsets.topics = led.*, audit")
+
+
+class Log:
+    """An `Admin` of a source whose logs go from 100 to 900; the records since any time begin at 500."""
+
+    alias = "A"
+
+    def earliest_offsets(self, partitions: Collection[TopicPartition]) -> LogOffsets:
+        return LogOffsets("A", dict.fromkeys(partitions, 100))
+
+    def latest_offsets(self, partitions: Collection[TopicPartition]) -> LogOffsets:
+        return LogOffsets("A", dict.fromkeys(partitions, 900))
+
+    def offsets_at(self, partitions: Collection[TopicPartition], at_ms: int) -> LogOffsets:
+        assert at_ms == SINCE_MS
+        return LogOffsets("A", dict.fromkeys(partitions, 500))
+
+
+@pytest.mark.parametrize(("start", "kept"), [("latest", 900), ("2026-11-20T11:00", 500), ("earliest", 100), ("", 100)])
+def test_topics_whose_offsets_are_kept_begin_by_their_own_setting_and_the_others_by_the_consumers(
+    start: str, kept: int
+) -> None:
+    flow = flow_of(*KEEPS_SOME, f"preserve.offsets.start = {start}")
+    found = first_offsets(flow, cast(Admin, Log()), [KEPT, OTHER], all_of_them=True)
+    assert found == {KEPT: kept, OTHER: 100}
+    later = flow_of(*KEEPS_SOME, f"preserve.offsets.start = {start}", "A.consumer.auto.offset.reset = latest")
+    found = first_offsets(later, cast(Admin, Log()), [KEPT, OTHER], all_of_them=False)
+    assert found == {KEPT: kept if start else 900, OTHER: 900}
+
+
+def test_only_the_logs_of_topics_whose_offsets_are_kept_are_looked_for_on_the_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class KeptStarts:
+        def __init__(self, *_: object, is_patient: bool) -> None:
+            assert is_patient
+
+        def settle(self, items: Sequence[Assigned], _: Mapping[str, Topic]) -> list[Assigned]:
+            return [Assigned(item.partition, 7, append=Append(1, 7)) for item in items]
+
+    monkeypatch.setattr(starts, "OffsetStarts", KeptStarts)
+    ledger = cast(LedgerReader, SimpleNamespace(view=SimpleNamespace(records={})))
+    clusters = cast(Admin, Log()), cast(Admin, Log()), ledger
+    items = [Assigned(KEPT, 100), Assigned(OTHER, 100)]
+    begun = settle_starts(flow_of(*KEEPS_SOME), clusters, {}, items, all_of_them=True)
+    assert {item.partition: (item.offset, item.append) for item in begun} == {
+        KEPT: (7, Append(1, 7)),
+        OTHER: (100, None),
+    }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkmirror.policy.start import parse_start, start_ms
+from sparkmirror.policy.start import parse_kept_start, parse_start, start_ms
 
 NOW_MS = 1_800_000_000_000
 
@@ -31,3 +31,25 @@ def test_nobody_starts_before_the_epoch() -> None:
 def test_what_is_no_duration_is_reported_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="such as P7D"):
         parse_start(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "at_ms"),
+    [
+        ("", "", None),
+        (" Latest ", "latest", None),
+        ("by_duration:pt1h", "by_duration:PT1H", NOW_MS - 3_600_000),
+        ("1700000000000", "1700000000000", 1_700_000_000_000),
+        ("2026-11-20T11:00", "1795172400000", 1_795_172_400_000),
+        ("2026-11-20T12:00:00+01:00", "1795172400000", 1_795_172_400_000),
+    ],
+)
+def test_kept_offsets_may_begin_at_a_point_in_time_too(text: str, value: str, at_ms: int | None) -> None:
+    assert parse_kept_start(text) == value
+    assert start_ms(parse_kept_start(text), NOW_MS) == at_ms
+
+
+@pytest.mark.parametrize("text", ["none", "yesterday", "-5", "by_duration:7d"])
+def test_what_is_no_start_is_reported_with_examples(text: str) -> None:
+    with pytest.raises(ValueError, match="such as P7D"):
+        parse_kept_start(text)

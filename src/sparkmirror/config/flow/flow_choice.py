@@ -5,13 +5,14 @@ Called by `config/flow/flows.py`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.config.flow.transforms import Transforms
 from sparkmirror.config.formats.properties import Properties
 from sparkmirror.config.keys import client_keys, flow_keys, sync_keys
 from sparkmirror.config.keys import table as keys
+from sparkmirror.config.keys.key import Key
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.reading import FlowReader, Problems, Reader
 from sparkmirror.model import FlowName
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
 
 _BEATS = sync_keys.EMIT_HEARTBEATS.name
+_OF_KEPT_OFFSETS: Final[tuple[Key[Any], ...]] = (
+    flow_keys.PRESERVE_OFFSETS_TOPICS,
+    flow_keys.PRESERVE_OFFSETS_START,
+    flow_keys.PRESERVE_OFFSETS_FILLER,
+)
 
 
 def refuse_unsafe(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
@@ -212,8 +218,12 @@ def refuse_crossed_tasks(flow: FlowReader, name: FlowName, problems: Problems) -
 
 def refuse_moved_offsets(flow: FlowReader, name: FlowName, transforms: Transforms, problems: Problems) -> None:
     """Refuses to keep offsets where records are dropped or go to other partitions, and in transactions, whose markers
-    would take offsets."""
+    would take offsets. Warns of what says nothing where no offsets are kept."""
     if not flow.read(flow_keys.PRESERVE_OFFSETS):
+        for key in _OF_KEPT_OFFSETS:
+            if (entry := flow.entry(key)) is not None:
+                message = f"{name}: `{key.name}` has no effect without `{flow_keys.PRESERVE_OFFSETS.name} = true`"
+                problems.warn(message, entry)
         return
     moving = ["transforms"] if transforms.steps else []
     if flow.read(flow_keys.PARTITIONING) == "key":

@@ -44,7 +44,7 @@ from sparkmirror.config.reading import FlowReader, Problems, Reader, setting
 from sparkmirror.config.recognise import aliases_alike, note_idle, recognise
 from sparkmirror.ledger.topics import LedgerTopics, ledger_topics
 from sparkmirror.model import Cluster, Connector, FlowName
-from sparkmirror.policy.filters import TopicFilter
+from sparkmirror.policy.filters import NameFilter, TopicFilter
 from sparkmirror.policy.loss import LossPolicy
 from sparkmirror.policy.naming import (
     DefaultReplicationPolicy,
@@ -97,6 +97,8 @@ class FlowConfig:
     topic_creation: str = setting(flow_keys.TOPIC_CREATION)
     partitioning: str = setting(flow_keys.PARTITIONING)
     preserves_offsets: bool = setting(flow_keys.PRESERVE_OFFSETS)
+    kept_topics: tuple[str, ...] = setting(flow_keys.PRESERVE_OFFSETS_TOPICS)
+    kept_start: str = setting(flow_keys.PRESERVE_OFFSETS_START)
     offsets_filler: str = setting(flow_keys.PRESERVE_OFFSETS_FILLER)
     progress_group: str = setting(flow_keys.PROGRESS_GROUP)
     progress_group_commit_interval_ms: int = setting(flow_keys.PROGRESS_GROUP_COMMIT_INTERVAL)
@@ -122,6 +124,15 @@ class FlowConfig:
         if self.canary_interval_seconds and topic == self.canary_topic:
             return True
         return self.topics.should_replicate(topic, self.policy, self.name)
+
+    def keeps_offsets(self, topic: str) -> bool:
+        """Whether records of the source topic `topic` get their offsets on the target; probes of the canary do not."""
+        is_probed = topic == self.canary_topic
+        return self.preserves_offsets and not is_probed and NameFilter(self.kept_topics).accepts(topic)
+
+    def first_offset(self, topic: str) -> str:
+        """Where a partition of the source topic begins that has no position, as `policy.start` has it."""
+        return (self.kept_start if self.keeps_offsets(topic) else "") or self.consumer.auto_offset_reset
 
     @property
     def look_seconds(self) -> float:

@@ -170,9 +170,27 @@ PRESERVE_OFFSETS = Key(
     Scope.FLOW,
     types.BOOLEAN,
     False,
-    "Each record gets the offset on the target that it has on the source (docs/identical-offsets.md). A topic begins "
-    "by `auto.offset.reset`, and what lies before stays empty. Refused with exactly-once, `transforms` and "
-    "`partitioning = key`.",
+    "Each record gets the offset on the target that it has on the source (docs/identical-offsets.md). Refused with "
+    "exactly-once, `transforms` and `partitioning = key`.",
+    _NO_KEY,
+)
+PRESERVE_OFFSETS_TOPICS = Key(
+    "preserve.offsets.topics",
+    Scope.FLOW,
+    types.PATTERNS,
+    (".*",),
+    "With `preserve.offsets.enabled`, the topics of the flow whose offsets are kept; an expression matches whole "
+    "names. The others are mirrored at least once.",
+    _NO_KEY,
+)
+PRESERVE_OFFSETS_START = Key(
+    "preserve.offsets.start",
+    Scope.FLOW,
+    types.KEPT_START,
+    "",
+    "Where a topic whose offsets are kept begins, in place of `auto.offset.reset`: at its first record, behind its "
+    "last one, with `by_duration:P7D` at the first record of the last seven days, or at the first record since "
+    "2026-11-20T11:00 (UTC, or with a zone; also in ms since 1970). What lies before stays empty on the target.",
     _NO_KEY,
 )
 PRESERVE_OFFSETS_FILLER = Key(

@@ -17,9 +17,9 @@ class AlignedAnswers(AnswerTaker):
 
     def take(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
         """Raises FencedError and SparkMirrorError where the task cannot go on."""
-        if not buffer.is_ledger and produced.error == DUPLICATE_SEQUENCE:
+        if buffer.keeps_offsets and produced.error == DUPLICATE_SEQUENCE:
             self._guarantee.sequence_lost(buffer, "the log has these records, and does not say where")
-        elif not buffer.is_ledger and produced.error == NO_ERROR and produced.base_offset != _due(batch):
+        elif buffer.keeps_offsets and produced.error == NO_ERROR and produced.base_offset != _due(batch):
             buffer.refuse(batch, in_doubt=False)
             what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
             why = "somebody else has written there, or the log was cut"

@@ -6,7 +6,7 @@ begins where the one before ended; offsets without a record are a hole, which is
 The position never goes beyond the target's log. Made by `pipeline.produce.aligned_gate`.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.control.assignment import Append
@@ -25,6 +25,8 @@ class AlignedBuffer(PartitionBuffer):
     time that the task takes the partition on."""
 
     __slots__ = ("append", "hole")
+
+    keeps_offsets: ClassVar[bool] = True
 
     append: Append
     hole: Hole | None

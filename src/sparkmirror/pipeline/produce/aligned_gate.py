@@ -1,10 +1,12 @@
 """The gate of a flow that keeps offsets: a source's log that goes back holds its partition, since the target's log
 cannot. Owned by `pipeline.produce.produce_task`."""
 
+from dataclasses import replace
+
 from sparkmirror.batch.unpacking import Unpacking
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.model import TopicPartition, is_another_topic
+from sparkmirror.model import is_another_topic
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
@@ -15,20 +17,29 @@ REBUILD = "delete the topic there, and the mirror makes it again from the beginn
 
 
 class AlignedGate(SequenceGate):
-    """Its buffers are `AlignedBuffer`s."""
+    """Its buffers are `AlignedBuffer`s where the planner has found the end of the target's log; other topics of the
+    flow do not keep their offsets."""
 
-    def _make_buffer(self, where: TopicPartition, offset: int, slot: int) -> PartitionBuffer:
+    def _make_buffer(self, assigned: Assigned, slot: int) -> PartitionBuffer:
+        if assigned.append is None:
+            return super()._make_buffer(assigned, slot)
+        packing = replace(self._packing, keeps_offsets=True)
         own, moved = Unpacking(self._budget), self._progress.moved
         return AlignedBuffer(
-            where, None, offset, slot, packing=self._packing, moved=moved, unpacking=own, clock=self._clock
+            assigned.partition, None, assigned.stands_at.offset, slot, packing=packing, moved=moved, unpacking=own,
+            clock=self._clock,
         )  # fmt: skip
 
     def _restart(self, buffer: PartitionBuffer, assigned: Assigned) -> None:
         super()._restart(buffer, assigned)
-        assert isinstance(buffer, AlignedBuffer) and assigned.append is not None, "the planner has found the log's end"
-        buffer.append_from(assigned.append)
+        if isinstance(buffer, AlignedBuffer):
+            assert assigned.append is not None, "a topic keeps its offsets for as long as a task runs"
+            buffer.append_from(assigned.append)
 
     def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:
+        if not buffer.keeps_offsets:
+            super()._turn(buffer, delivery, turned)
+            return
         reached = max(buffer.position, buffer.acknowledged)
         is_another = is_another_topic(buffer.lineage.topic_id, turned.topic_id)
         if delivery.next_offset >= reached and not is_another:

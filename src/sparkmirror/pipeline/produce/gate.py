@@ -71,11 +71,9 @@ class SequenceGate:
                 self._task_metrics.assigned(where)
                 self._task_metrics.failed[where] = assigned.unknown
                 continue
-            # A topic made again starts where the old one stood: a gap row follows and says so.
-            start = assigned.stands_at
             buffer = self.buffers.get(where)
             if buffer is None:
-                buffer = self.buffers[where] = self._make_buffer(where, start.offset, slot)
+                buffer = self.buffers[where] = self._make_buffer(assigned, slot)
             buffer.use_slot(slot)
             if buffer.idle:
                 self._restart(buffer, assigned)
@@ -88,10 +86,12 @@ class SequenceGate:
                 self._task_metrics.answered(where, assigned.end)
             self._progress.adopt(where)
 
-    def _make_buffer(self, where: TopicPartition, offset: int, slot: int) -> PartitionBuffer:
+    def _make_buffer(self, assigned: Assigned, slot: int) -> PartitionBuffer:
+        """A topic made again starts where the old one stood: a gap row follows and says so."""
         own, moved = Unpacking(self._budget), self._progress.moved
         return DirectBuffer(
-            where, None, offset, slot, packing=self._packing, moved=moved, unpacking=own, clock=self._clock
+            assigned.partition, None, assigned.stands_at.offset, slot, packing=self._packing, moved=moved,
+            unpacking=own, clock=self._clock,
         )  # fmt: skip
 
     def _restart(self, buffer: PartitionBuffer, assigned: Assigned) -> None:

@@ -1,5 +1,7 @@
 """The state of a source partition, and how it fails and comes back. The base of `pipeline.produce.buffer`."""
 
+from typing import ClassVar
+
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import AckedPosition
 from sparkmirror.pipeline.produce.partition_state import Event, State, follow
@@ -11,6 +13,9 @@ class PartitionLife(AckedPosition):
     `retry_at` is a monotonic time, 0 where no retry is due."""
 
     __slots__ = ("failures", "is_failed", "is_held", "reason", "rests", "retry_at", "state")
+
+    keeps_offsets: ClassVar[bool] = False
+    """Whether records stand on the target where the source has them, as in `pipeline.produce.aligned_buffer`."""
 
     def __init__(self, source: TopicPartition, offset: int, moved: dict[TopicPartition, None] | None) -> None:
         super().__init__(source, offset, moved)

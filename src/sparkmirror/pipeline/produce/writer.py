@@ -160,7 +160,6 @@ def sender_options(flow: FlowConfig) -> SenderOptions:
         flow.connector,
         flow.ledger_topics,
         flow.offset_flush_interval_ms / 1000,
-        flow.preserves_offsets,
     )
     return SenderOptions(
         client_settings(flow.producer.reach(flow.target), "writer"),
@@ -183,7 +182,6 @@ def _packing(flow: FlowConfig) -> Packing:
         batch_bytes=max(producer.batch_size_bytes, 1),
         linger_seconds=producer.linger_ms / 1000,
         unpacked_bytes_max=flow.unpacked_bytes_max,
-        keeps_offsets=flow.preserves_offsets,
     )
 
 

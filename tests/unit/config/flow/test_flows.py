@@ -305,3 +305,16 @@ def test_what_would_move_records_to_other_offsets_is_refused_where_offsets_are_k
     assert flow_of("A->B.preserve.offsets.enabled = true").preserves_offsets
     with pytest.raises(ConfigError, match=f"A->B: {what} and `preserve.offsets.enabled = true` do not go together"):
         flow_of(f"preserve.offsets.enabled = true\n{line}")
+
+
+def test_offsets_of_some_topics_may_be_kept_and_no_others() -> None:
+    flow = flow_of("preserve.offsets.enabled = true\npreserve.offsets.topics = orders, audit.x")
+    assert [flow.keeps_offsets(topic) for topic in ("orders", "audit.x", "orders2", "heartbeats")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    whole = flow_of("preserve.offsets.enabled = true")
+    assert (whole.keeps_offsets("anything"), whole.keeps_offsets(whole.canary_topic)) == (True, False)
+    config = parse(SMALLEST + "preserve.offsets.topics = orders")
+    assert not config.flows[0].keeps_offsets("orders")
+    (warning,) = config.warnings
+    assert "`preserve.offsets.topics` has no effect without `preserve.offsets.enabled = true`" in warning

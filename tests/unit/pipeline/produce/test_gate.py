@@ -16,6 +16,7 @@ from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import AlignedGate
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.effects import Effects, Hold
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
@@ -524,3 +525,17 @@ def test_offsets_that_the_target_has_are_not_kept_by_a_source_that_goes_back_bel
     (hold,) = desk.effects
     assert isinstance(hold, Hold)
     assert "goes on at offset 105, and the target has up to offset 110" in hold.reason
+
+
+def test_a_partition_whose_target_was_not_looked_at_does_not_keep_its_offsets_beside_one_that_does() -> None:
+    """Of a flow with `preserve.offsets.topics`: it goes the direct path, and follows its source's log back."""
+    desk, other = AlignedDesk(), TopicPartition("others", 3)
+    desk.gate.take_plan(plan(Assigned(other, 100, ((4, 0),), LOG)))
+    buffers = desk.gate.buffers
+    assert isinstance(buffers[other], DirectBuffer)
+    assert [buffers[where].keeps_offsets for where in (WHERE, other)] == [True, False]
+    run = delivery("run", 100, 110, b"", 1)._replace(partition=other)
+    desk.gate.take_run(run)
+    gap = delivery("gap", 110, 105, gap_payload("truncation", topic_id=LOG), None, 1)._replace(partition=other)
+    assert desk.gate.take_gap(gap) is buffers[other]
+    assert (buffers[other].position, list(desk.effects)) == (105, [])
