@@ -21,7 +21,12 @@ from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import CreateTopic
 from sparkmirror.views.findings import Finding, Level
 
-ALL = ("sync.group.offsets.enabled = true", "progress.group.id = progress", "canary.interval.seconds = 1")
+ALL = (
+    "sync.group.offsets.enabled = true",
+    "progress.group.id = progress",
+    "canary.interval.seconds = 1",
+    "preserve.offsets.enabled = true",
+)
 """What the file may ask for beside the defaults."""
 
 ROWS = list(list_all(strict_config(NOWHERE, NOWHERE, ALL)[1]))

@@ -20,7 +20,8 @@ topics = orders, payments-.*
 groups = billing
 {more}
 """
-_OPTIONAL = "sync.group.offsets.enabled = true\nprogress.group.id = GROUP\ncanary.interval.seconds = 10"
+_OPTIONAL = "sync.group.offsets.enabled = true\nprogress.group.id = GROUP\ncanary.interval.seconds = 10\n"
+_OPTIONAL += "preserve.offsets.enabled = true"
 _HEAD = """\
 # What a mirror must be allowed to do
 

@@ -29,6 +29,7 @@ from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
+from sparkmirror.operations.writer_checks import check_writers
 from sparkmirror.stored_json import decode_or_none
 from sparkmirror.telemetry.records import key_prefixes, parse_record
 from sparkmirror.views.findings import Finding, Level, show_bytes
@@ -66,10 +67,12 @@ API_NEEDS: tuple[ApiNeed, ...] = (
     ApiNeed(9, "OffsetFetch", (0, 9), "group offsets are not read, so there are no checkpoints"),
     ApiNeed(11, "JoinGroup", (4, 7), "processes cannot share flows"),
     ApiNeed(16, "ListGroups", (0, 5), "groups are not found, so there are no checkpoints"),
+    ApiNeed(21, "DeleteRecords", (0, 2), "no start of kept offsets above 0 (preserve.offsets.enabled)"),
     ApiNeed(24, "AddPartitionsToTxn", (3, 3), "no exactly-once (exactly.once.source.support)"),
     ApiNeed(26, "EndTxn", (3, 5), "no exactly-once (exactly.once.source.support)"),
     ApiNeed(29, "DescribeAcls", (0, 3), "ACLs are not copied (sync.topic.acls.enabled)"),
     ApiNeed(44, "IncrementalAlterConfigs", (0, 1), "settings are not kept in step (sync.topic.configs.enabled)"),
+    ApiNeed(61, "DescribeProducers", (0, 0), "offsets are not kept (preserve.offsets.enabled)"),
     ApiNeed(65, "DescribeTransactions", (0, 0), "a time-out looks like a take-over, with exactly-once"),
     ApiNeed(66, "ListTransactions", (0, 1), "tasks of earlier runs with more tasks are not fenced"),
 )
@@ -199,6 +202,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
         with open_admin(flow.source, "doctor") as source, open_admin(flow.target, "doctor") as target:
             yield from _check_other_mirror(flow, target)
             yield from check_rights(flow, source, target)
+            yield from check_writers(flow, source, target)
             yield from _check_coordinator(flow, target)
             yield from check_records(flow, target)
     except SparkMirrorError as problem:

@@ -6,7 +6,7 @@ observes, `operations.acl_commands` prints them as commands and writes docs/perm
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ from sparkmirror.kafka.commit_log import COMMITS_TOPIC
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.topics import SHARING_GROUP
+from sparkmirror.policy.fillers import id_prefix
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC, added_prefix
 from sparkmirror.sync.canary_job import CLOCK_TOPIC
 
@@ -57,6 +58,7 @@ class Part(StrEnum):
 
     MIRRORED = "mirrored"
     REMOTE = "remote"
+    KEPT = "kept"
     INTERNAL = "internal"
     GROWING = "growing"
     FOLLOWED = "followed"
@@ -82,6 +84,8 @@ def list_grants(flow: FlowConfig) -> Iterator[Grant]:
     """The grants of one flow, for the features that its file asks for."""
     yield from _of_source(flow)
     yield from _of_target(flow)
+    if flow.preserves_offsets:
+        yield from _of_kept_offsets(flow)
     yield from _of_groups(flow)
     if flow.canary_interval_seconds:
         yield from _of_canary(flow)
@@ -190,6 +194,18 @@ def _of_target(flow: FlowConfig) -> Iterator[Grant]:
         yield Grant(alias, (_CLUSTER,), ("DESCRIBE", "ALTER"), _ACLS, "no ACLs are copied")
 
 
+def _of_kept_offsets(flow: FlowConfig) -> Iterator[Grant]:
+    alias = flow.name.target
+    yield Grant(
+        alias, _kept_resources(flow), ("READ", "DELETE"), KEEPING_OFFSETS, "their partitions do not begin",
+        required=True, part=Part.KEPT,
+    )  # fmt: skip
+    yield Grant(
+        alias, (Resource(Kind.TRANSACTIONAL_ID, id_prefix(flow.connector.group), PREFIXED),), ("WRITE",),
+        KEEPING_OFFSETS, "partitions are FAILED at the first offset without a record", required=True,
+    )  # fmt: skip
+
+
 def _of_groups(flow: FlowConfig) -> Iterator[Grant]:
     source, target, offsets = flow.name.source, flow.name.target, flow.offsets
     groups = tuple(Resource(Kind.GROUP, name, pattern) for pattern, name in patterns_of(offsets.groups.include))
@@ -220,6 +236,7 @@ def _of_groups(flow: FlowConfig) -> Iterator[Grant]:
         )  # fmt: skip
 
 
+KEEPING_OFFSETS: Final = "keeping offsets (preserve.offsets.enabled)"
 _CLUSTER: Final = Resource(Kind.CLUSTER)
 _ACLS: Final = "copying ACLs (sync.topic.acls.enabled)"
 
@@ -255,17 +272,27 @@ def mirrored_resources(flow: FlowConfig) -> tuple[Resource, ...]:
 def remote_resources(flow: FlowConfig) -> tuple[Resource, ...]:
     """The remote topics on the target: by prefix where the naming puts a prefix before names, by name where names
     are known."""
+    return _on_target(flow, mirrored_resources(flow))
+
+
+def _kept_resources(flow: FlowConfig) -> tuple[Resource, ...]:
+    """The remote topics whose offsets are kept."""
+    kept = [Resource(Kind.TOPIC, name, pattern) for pattern, name in patterns_of(flow.kept_topics)]
+    return remote_resources(flow) if _topic(_EVERYTHING) in kept else _on_target(flow, kept)
+
+
+def _on_target(flow: FlowConfig, mirrored: Collection[Resource]) -> tuple[Resource, ...]:
     if prefix := added_prefix(flow.policy, flow.name.source):
         found = [
             Resource(Kind.TOPIC, prefix, PREFIXED)
             if one.name == _EVERYTHING
             else one._replace(name=f"{prefix}{one.name}")
-            for one in mirrored_resources(flow)
+            for one in mirrored
         ]
         return _least(found)
-    literal = all(one.pattern == LITERAL and one.name != _EVERYTHING for one in mirrored_resources(flow))
+    literal = all(one.pattern == LITERAL and one.name != _EVERYTHING for one in mirrored)
     if literal:
-        return _least(_topic(flow.remote_topic(one.name)) for one in mirrored_resources(flow))
+        return _least(_topic(flow.remote_topic(one.name)) for one in mirrored)
     return (_topic(_EVERYTHING),)
 
 

@@ -61,6 +61,9 @@ def _there(flow: FlowConfig, grant: Grant, topics: FlowTopics) -> Iterator[str]:
             yield from topics.hidden if "READ" in grant.operations else ()
         case Part.REMOTE:
             yield from topics.remote
+        case Part.KEPT:
+            kept = (flow.remote_topic(name) for name in topics.mirrored if flow.keeps_offsets(name))
+            yield from (name for name in kept if name in topics.remote)
         case Part.GROWING:
             yield from _growing(flow, topics)
         case _:

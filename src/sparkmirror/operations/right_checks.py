@@ -23,6 +23,7 @@ from sparkmirror.kafka.rights import cluster_rights, group_rights, may_see_trans
 from sparkmirror.ledger.setup import compacted_topic, mirror_topics
 from sparkmirror.ledger.topics import SHARING_GROUP, plan_ledger_topics
 from sparkmirror.operations.grants import (
+    KEEPING_OFFSETS,
     Grant,
     Kind,
     Part,
@@ -60,7 +61,7 @@ def check_rights(
     `new_partitions_max` it rehearses the creation of only the first missing remote topics, up to that many
     partitions; with `groups_max` it asks about only that many of the followed groups."""
     yield from _check_topics(flow, source, target, new_partitions_max)
-    yield _check_transactional_id(flow, target)
+    yield from _check_transactional_ids(flow, target)
     yield from check_groups(flow, source, target, groups_max)
 
 
@@ -107,16 +108,20 @@ def _rights(admin: Admin, names: Collection[str]) -> dict[str, Collection[str]]:
     return {**topic_rights(admin, names), **({} if on_cluster is None else {CLUSTER: on_cluster})}
 
 
-def _check_transactional_id(flow: FlowConfig, target: Admin) -> Finding:
-    """Checks the transactional ids. Without WRITE on them a flow cannot fence its predecessors; with exactly-once it
-    cannot write."""
-    row = next(one for one in list_grants(flow) if one.resources[0].kind is Kind.TRANSACTIONAL_ID)
-    prefix = row.resources[0].name
-    if may_see_transactional_id(target, f"{prefix}0"):
-        return Finding(Level.OK, row.alias, "permissions", f"fencing: transactional ids {prefix}* may be used")
-    level = Level.FAIL if row.required else Level.WARN
-    hint = to_principal("grant WRITE on all transactional ids that begin so", row.alias, row.without)
-    return Finding(level, row.alias, "permissions", f"fencing: transactional ids {prefix}* may not be used", hint)
+def _check_transactional_ids(flow: FlowConfig, target: Admin) -> Iterator[Finding]:
+    """Checks the transactional ids. Without WRITE on them a flow cannot fence its predecessors, nor fill the offsets
+    that it keeps; with exactly-once it cannot write."""
+    for row in list_grants(flow):
+        if row.resources[0].kind is not Kind.TRANSACTIONAL_ID:
+            continue
+        prefix, purpose = row.resources[0].name, "keeping offsets" if row.feature == KEEPING_OFFSETS else "fencing"
+        said = f"{purpose}: transactional ids {prefix}*"
+        if may_see_transactional_id(target, f"{prefix}0"):
+            yield Finding(Level.OK, row.alias, "permissions", f"{said} may be used")
+            continue
+        level = Level.FAIL if row.required else Level.WARN
+        hint = to_principal("grant WRITE on all transactional ids that begin so", row.alias, row.without)
+        yield Finding(level, row.alias, "permissions", f"{said} may not be used", hint)
 
 
 def check_groups(flow: FlowConfig, source: Admin, target: Admin, groups_max: int | None = None) -> Iterator[Finding]:

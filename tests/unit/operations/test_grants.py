@@ -93,3 +93,19 @@ def test_commands_are_for_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_the_manual_is_what_the_table_says() -> None:
     hint = "write it again: python -m sparkmirror.operations.acl_commands > docs/permissions.md"
     assert MANUAL.read_text() == render_manual(), hint
+
+
+def test_keeping_offsets_needs_more_on_the_topics_whose_offsets_are_kept() -> None:
+    def kept(*lines: str) -> list[tuple[Kind, str, str, tuple[str, ...]]]:
+        rows = [
+            one for one in list_all(config("preserve.offsets.enabled = true", *lines)) if "keeping o" in one.feature
+        ]
+        assert all(one.alias == "backup" and one.required for one in rows)
+        return [(one.kind, one.pattern, one.name, row.operations) for row in rows for one in row.resources]
+
+    fillers = (Kind.TRANSACTIONAL_ID, PREFIXED, "east-mm2-sparkmirror-offsets-", ("WRITE",))
+    heartbeats = (Kind.TOPIC, LITERAL, "east.heartbeats", ("READ", "DELETE"))
+    assert kept() == [heartbeats, (Kind.TOPIC, LITERAL, "east.orders", ("READ", "DELETE")), fillers]
+    some = kept("topics = .*", "preserve.offsets.topics = ledger-.*")
+    assert some == [(Kind.TOPIC, PREFIXED, "east.ledger-", ("READ", "DELETE")), fillers]
+    assert not [one for one in granted() if "keeping o" in one[1]]
