@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Message
@@ -11,6 +12,7 @@ from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import MirrorOnce, flow_file
 from tests.scenarios.test_transactions import write_transactions
 
+from sparkmirror.cli.main import main
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import init_producer_ids
 from sparkmirror.kafka.log_edges import delete_before
@@ -106,7 +108,12 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
 
 
 def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
-    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    mirror_once: MirrorOnce,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     kept, other, alias, group = unique("ledger"), unique("orders"), unique("same"), unique("readers")
     make_topics(source, {kept: 1, other: 1})
@@ -117,7 +124,18 @@ def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
         commit(source, group, topic, {0: 5377})
     lines = [f"preserve.offsets.topics = {kept}", "preserve.offsets.start = 2023-11-14T22:18:20"]
     groups = ["sync.group.offsets.enabled = true", f"groups = {group}"]
-    mirror_once(file_of(source, target, alias, f"{kept}, {other}", [*lines, *groups]))
+    text = file_of(source, target, alias, f"{kept}, {other}", [*lines, *groups])
+    file = tmp_path / "plan.properties"
+    file.write_text(text)
+    assert main(["plan", str(file)]) == 0
+    fill = (
+        f"fill 5,300 offsets of {alias}.{kept}-0, 0 to 5299, before it begins: less than 1 s, 4.2 kB for each replica"
+    )
+    assert fill in capsys.readouterr().out
+    mirror_once(text)
+    assert main(["plan", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert ("fill" in out, "keep the offsets of 1 partitions\n" in out) == (False, True)
 
     assert places(target, f"{alias}.{kept}") == {0: places(source, kept)[0][300:]}, "what lies before stays empty"
     assert spans(target, f"{alias}.{kept}", 1) == {0: (5300, 5500)}

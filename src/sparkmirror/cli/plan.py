@@ -39,7 +39,9 @@ def _page(name: str, plan: dict[str, Any]) -> list[str]:
 
 
 def _describe(flow: "FlowConfig") -> dict[str, Any]:
-    """A flow for JSON: `tasks` at most, `topics` to mirror, pending `changes`, and `warnings`."""
+    """A flow for JSON: `tasks` at most, `topics` to mirror, pending `changes`, and `warnings`. `kept_offsets` has what
+    is to be filled where offsets are kept, and the `lines` about it."""
+    from sparkmirror.operations.kept_starts import look_at_kept_starts
     from sparkmirror.sync.change import describe_change
     from sparkmirror.sync.flow import mirrored_topics, plan_flow
 
@@ -49,7 +51,12 @@ def _describe(flow: "FlowConfig") -> dict[str, Any]:
         for name, partitions in sorted(mirrored_topics(flow).items())
     ]
     changes = [{**describe_change(change), "sentence": change.sentence} for change in plan.changes]
-    return {"tasks": flow.tasks_max, "topics": topics, "changes": changes, "warnings": list(plan.warnings)}
+    found = {"tasks": flow.tasks_max, "topics": topics, "changes": changes}
+    if not flow.preserves_offsets:
+        return {**found, "warnings": list(plan.warnings)}
+    kept = look_at_kept_starts(flow)
+    told = {**kept.as_json(), "lines": list(kept.lines())}
+    return {**found, "warnings": [*plan.warnings, *kept.warnings], "kept_offsets": told}
 
 
 def _counted(plan: dict[str, Any]) -> str:
@@ -65,5 +72,6 @@ def _lines(plan: dict[str, Any]) -> list[str]:
     return [
         *(change["sentence"] for change in plan["changes"]),
         *(f"warning: {warning}" for warning in plan["warnings"]),
+        *plan.get("kept_offsets", {}).get("lines", ()),
         *(f"mirror {one['topic']} to {one['remote_topic']}, {one['partitions']} partitions" for one in plan["topics"]),
     ]

@@ -85,6 +85,16 @@ def is_of_this_log(record: PositionRecord, topic: Topic | None) -> bool:
     return extent is None or topic is None or not is_another_topic(extent.topic_id, topic.topic_id)
 
 
+def why_misfit(here: Topic | None, there: Topic | None, *, grows: bool) -> str:
+    """Why a topic of the source cannot keep its offsets in one of the target, "" where it may. It `grows` there with
+    its source, unless others make it."""
+    if here is None or there is None:
+        return ""
+    counts = here.partitions, there.partitions
+    differ = counts[0] < counts[1] if grows else counts[0] != counts[1]
+    return "it has {} partitions on the source and {} on the target".format(*counts) if differ else ""
+
+
 def judge(facts: LogFacts) -> Verdict:
     """What is to be done before the partition is mirrored."""
     if facts.ends > facts.source_end and facts.ends > facts.first:

@@ -26,7 +26,17 @@ from sparkmirror.ledger.positions import PositionRecord, encode_producer, produc
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.first_offsets import first_offsets
-from sparkmirror.planning.log_alignment import Fill, GoOn, LogFacts, Prove, Refuse, Verdict, is_of_this_log, judge
+from sparkmirror.planning.log_alignment import (
+    Fill,
+    GoOn,
+    LogFacts,
+    Prove,
+    Refuse,
+    Verdict,
+    is_of_this_log,
+    judge,
+    why_misfit,
+)
 from sparkmirror.planning.log_proof import LogProof, NotIdentical
 from sparkmirror.policy.fillers import SEQUENCES, Hole, id_prefix, transactional_ids
 
@@ -120,12 +130,10 @@ class OffsetStarts:
         found: dict[TopicPartition, str] = {}
         for item in items:
             where, remote = item.partition, there.get(self._flow.remote_topic(item.partition.topic))
-            known = topics.get(where.topic)
-            here, count = 0 if known is None else known.partitions, 0 if remote is None else remote.partitions
-            is_fixed = remote is not None and self._flow.topic_creation == "broker"
-            if (known is not None and count > here) or (is_fixed and count < here):
-                found[where] = f"it has {here} partitions on the source and {count} on the target"
-            elif where.partition >= count:
+            grows = self._flow.topic_creation == "mirror"
+            if reason := why_misfit(topics.get(where.topic), remote, grows=grows):
+                found[where] = reason
+            elif remote is None or where.partition >= remote.partitions:
                 found[where] = ""
         if self._is_patient and any(not reason for reason in found.values()):
             missing = ", ".join(str(where) for where, reason in found.items() if not reason)

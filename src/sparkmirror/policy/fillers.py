@@ -32,6 +32,26 @@ def transactional_ids(prefix: str) -> list[str]:
     return [f"{prefix}-{number}" for number in range(IDS)]
 
 
+class Cost(NamedTuple):
+    """What it takes to fill offsets, by what was measured (docs/identical-offsets.md) on one partition of a broker that
+    had little else to do; the bytes are those of each replica."""
+
+    seconds: float
+    size_bytes: int
+
+
+def start_cost(offsets: int) -> Cost:
+    """Of empty records before a partition's beginning, which are deleted."""
+    return Cost(offsets * 0.1e-6, round(offsets * 0.8))
+
+
+def hole_cost(offsets: int, filler: str) -> Cost:
+    """Of offsets that are lost between records."""
+    if filler == ABORTED:
+        return Cost(offsets * 1.15e-6, round(offsets * 0.8))
+    return Cost(offsets / 970, offsets * 78)
+
+
 class Hole(NamedTuple):
     """Offsets from `first` up to `stop` at which the source has no record."""
 
