@@ -7,8 +7,9 @@ from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair
-from sparkmirror.operations.failback import StartReverse, look_back
+from sparkmirror.operations.failback import look_back
 from sparkmirror.operations.failover_run import MoveGroups, Unfence
+from sparkmirror.operations.reverse_start import StartReverse
 from sparkmirror.operations.steps import Journal, Note, Step
 
 if TYPE_CHECKING:

@@ -48,8 +48,9 @@ def _execute_plan(args: argparse.Namespace) -> int:
 
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
-    from sparkmirror.operations.failback import StartReverse, look_back
+    from sparkmirror.operations.failback import look_back
     from sparkmirror.operations.failover_run import MoveGroups, Unfence
+    from sparkmirror.operations.reverse_start import KeepReverse, StartReverse
     from sparkmirror.operations.steps import Step, take_steps, undo_steps
 
     flow = one_flow(args)
@@ -60,6 +61,11 @@ def _execute_run(args: argparse.Namespace) -> int:
         steps: list[Step] = [
             Unfence(flow, source),
             StartReverse(flow, source, lambda: look_back(flow, source, target).starts),
+            *(
+                [KeepReverse(flow, source, lambda: look_back(flow, source, target).kept)]
+                if flow.preserves_offsets
+                else ()
+            ),
             MoveGroups(source, lambda: look_back(flow, source, target).moves),
         ]
         if args.undo:
@@ -93,6 +99,13 @@ def _page(flow: "FlowConfig", found: "WayBack") -> "Page":
         *render_divergence(flow.name.source, found.divergence),
         *render_home(flow.name.target, found.places),
         *(f"reverse flow starts {where} at {at}" for where, at in sorted(found.starts.items())),
+        *(f"reverse flow keeps offsets of {one.partition} from {one.start} on" for one in found.kept if not one.parted),
+        *(
+            f"warning: {one.partition}: {one.parted}; the reverse flow refuses it until the topic is deleted on "
+            f"{flow.name.source}, and then copies all of it"
+            for one in found.kept
+            if one.parted
+        ),
         *(
             f"warning: {where} has up to {count} offsets of others between what was mirrored; the reverse flow leaves "
             "them out"

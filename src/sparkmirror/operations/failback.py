@@ -2,7 +2,7 @@
 `cli.failback`.
 
 Named after the flow that was failed over: its source is the old primary. Records that only the old primary has are
-written to files; `operations.steps` applies the one step.
+written to files; `operations.reverse_start` has the steps.
 """
 
 import base64
@@ -15,26 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import ClusterError, SparkMirrorError
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import list_groups
-from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.tail import TailRecord
-from sparkmirror.ledger import connect
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.translate import TargetLogs, is_former
-from sparkmirror.model import Cluster, Connector, TopicPartition, plain
+from sparkmirror.model import TopicPartition, plain
 from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover_snapshot import read_groups
-from sparkmirror.operations.steps import Note
-from sparkmirror.policy.partitioner import murmur2_partition
+from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 
@@ -180,67 +174,10 @@ def _content(record: TailRecord) -> tuple[object, ...]:
     return record.timestamp_ms, record.key, record.value, record.headers
 
 
-class StartReverse:
-    """A step that sets positions of the flow from the target back to the source, in the format of Connect's own
-    tools."""
-
-    name = "positions"
-
-    def __init__(self, flow: FlowConfig, source: Admin, starts: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """`starts` is called once, when the step begins."""
-        self._cluster = Cluster(flow.source.alias, flow.source.client)
-        self._source = source
-        self._starts = starts
-        self._topics = ledger_topics(flow.name.target, replication_factor=flow.offset_storage_replication_factor)
-        self._connector = Connector.of_dedicated_mode(flow.name.target)
-
-    def prepare(self) -> Note:
-        starts = self._starts()
-        before = self._read() if self._source.list_topics([self._topics.offsets]) else {}
-        return {
-            "positions": [
-                {"topic": where.topic, "partition": where.partition, "before": before.get(where), "after": at}
-                for where, at in sorted(starts.items())
-                if at > before.get(where, 0)
-            ]
-        }
-
-    def apply(self, note: Note) -> str:
-        if not note["positions"]:
-            return "the reverse flow does not need positions: names show origins, or it stands further already"
-        self._write(note["positions"], "after")
-        return f"the reverse flow starts behind what came from here in {len(note['positions'])} partitions"
-
-    def undo(self, note: Note) -> str:
-        if note["positions"]:
-            self._write(note["positions"], "before")
-        return f"{len(note['positions'])} positions of the reverse flow are as before"
-
-    def _read(self) -> dict[TopicPartition, int]:
-        if not self._source.list_topics([self._topics.positions]):
-            return {}
-        with LedgerReader(self._cluster, self._topics, self._connector) as ledger:
-            found = {where: position.offset for where, position in ledger.read_to_end().items()}
-            for where, problem in ledger.view.problems.items():
-                raise SparkMirrorError(f"The reverse flow's start is not known, {where}: {problem}")
-        return found
-
-    def _write(self, moves: list[Mapping[str, Any]], which: str) -> None:
-        ensure_ledger_topics(self._source, self._topics)
-        partitions = self._source.list_topics([self._topics.offsets])[self._topics.offsets].partitions
-        records = [
-            (
-                connect.encode_key(self._connector, TopicPartition(one["topic"], one["partition"])),
-                None if one[which] is None else connect.encode_value(one[which]),
-            )
-            for one in moves
-        ]
-        publish(self._cluster, self._topics.offsets, records, place=lambda key: murmur2_partition(key, partitions))
-
-
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """The facts that a failback of one flow requires. `starts` are the positions of the reverse flow to set."""
+    """The facts that a failback of one flow requires. `starts` are the positions of the reverse flow to set, without
+    the partitions that are `kept` at their offsets."""
 
     divergence: tuple[Divergence, ...]
     places: tuple[HomePlace, ...]
@@ -248,6 +185,7 @@ class WayBack:
     starts: Mapping[TopicPartition, int]
     interleaved: Mapping[TopicPartition, int]
     names_stay: bool
+    kept: tuple[KeptReturn, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -255,6 +193,7 @@ class WayBack:
             "groups": [one.as_json() for one in self.places],
             "reverse_flow_starts": [[where.topic, where.partition, at] for where, at in sorted(self.starts.items())],
             "interleaved": [[where.topic, where.partition, count] for where, count in sorted(self.interleaved.items())],
+            "kept_offsets": [one.as_json() for one in self.kept],
         }
 
 
@@ -279,17 +218,21 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
                 f"{flow.name}: {target.alias} does not say where {unknown[0]} ends ({len(unknown)} partitions in all).",
                 "The reverse flow must begin behind what was mirrored: run it again when all leaders answer.",
             )
+        of_map = {
+            remote: where for remote, where in home.items() if not (names_stay and flow.keeps_offsets(where.topic))
+        }
         reached = {
             where: min(positions.get(where, end), end) for where, end in source_ends.items() if where not in former
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
         starts = {
             remote: max(start, _behind_map(flow, home[remote], remote, state.maps, positions, logs[remote].end))
-            for remote, start in plan_reverse_start(home, state.maps, logs, names_stay).items()
+            for remote, start in plan_reverse_start(of_map, state.maps, logs, names_stay).items()
         }
-        interleaved = plan_interleaved(home, state.maps, names_stay)
+        interleaved = plan_interleaved(of_map, state.maps, names_stay)
     moves = plan_home_moves(places, read_groups(source, groups), active)
-    return WayBack(divergence, places, moves, starts, interleaved, names_stay)
+    kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
+    return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept))
 
 
 def _behind_map(

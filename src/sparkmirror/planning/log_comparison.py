@@ -1,6 +1,7 @@
 """Whether the records of two logs stand at the same offsets, with the same content; pure.
 
-Called by `planning.log_proof`, with a source's batches and those of a target that keeps offsets. Where one log has
+Called by `planning.log_proof`, with a source's batches and those of a target that keeps offsets, and by
+`operations.kept_return`. Where one log has
 nothing at all, compaction or retention may have removed what the other still has. Where one has a record, and the other
 a marker, aborted records or another record, they do not agree. Times are not compared: the target may stamp its own.
 """
@@ -50,7 +51,16 @@ class _Log:
 
 def first_difference(source: Iterable[OwnedBatch], target: Iterable[OwnedBatch]) -> int | None:
     """The first offset at which the logs do not agree, None without one; both in the order of offsets."""
-    here, there = _Log(source, _has_no_record), _Log(target, lambda batch: batch.is_filler)
+    return _compare(_Log(source, _has_no_record), _Log(target, _is_filler))
+
+
+def first_parting(one: Iterable[OwnedBatch], other: Iterable[OwnedBatch], *, is_committed: bool) -> int | None:
+    """As `first_difference`, of logs of which either may be the copy; `is_committed` says how both were read."""
+    is_void = _has_no_record if is_committed else _is_filler
+    return _compare(_Log(one, is_void), _Log(other, is_void))
+
+
+def _compare(here: _Log, there: _Log) -> int | None:
     while (one := here.head()) is not None and (other := there.head()) is not None:
         if one.stop <= other.first:
             here.step()
@@ -73,6 +83,10 @@ def first_difference(source: Iterable[OwnedBatch], target: Iterable[OwnedBatch])
 def _has_no_record(batch: OwnedBatch) -> bool:
     """Empty records of a transaction are records of the source, which may be a target itself."""
     return batch.header.is_control or batch.is_aborted
+
+
+def _is_filler(batch: OwnedBatch) -> bool:
+    return batch.is_filler
 
 
 def _records(batch: OwnedBatch) -> Iterable[_Stretch]:

@@ -12,7 +12,7 @@ from sparkmirror.batch.empty_records import encode_empty
 from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header, stamp
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch
-from sparkmirror.planning.log_comparison import first_difference
+from sparkmirror.planning.log_comparison import first_difference, first_parting
 from sparkmirror.planning.log_proof import NotIdentical, are_start_fillers, require_own
 
 RECORD, VOID, GONE = "record", "void", "gone"
@@ -144,3 +144,18 @@ def test_only_the_flows_own_empty_records_may_be_deleted() -> None:
     assert not are_start_fillers([empty(0, 300, producer_id=8)], OURS)
     assert not are_start_fillers([empty(0, 300, is_transactional=True)], OURS)
     assert not are_start_fillers([marker(0, OURS)], OURS)
+
+
+@pytest.mark.parametrize(
+    "filler", [[marker(4), marker(5), marker(6)], [data(4, [b"", b""], key=b"")._replace(is_aborted=True), marker(6)]]
+)
+def test_aborted_records_and_what_takes_their_place_agree_whichever_log_is_the_copy(filler: list[OwnedBatch]) -> None:
+    aborted = data(4, [b"a", b"b"], producer_id=99, is_transactional=True)._replace(is_aborted=True)
+    original = [data(0, [b"v"] * 4), aborted, marker(6), data(7, [b"w"])]
+    copy = [data(0, [b"v"] * 4), *filler, data(7, [b"w"])]
+    assert first_parting(original, copy, is_committed=True) is None
+    assert first_parting(copy, original, is_committed=True) is None
+    plain = [data(0, [b"v"] * 4), data(4, [b"a", b"b"]), marker(6), data(7, [b"x"])]
+    assert first_parting(original, plain, is_committed=True) == 4
+    uncommitted = [original[0], aborted._replace(is_aborted=False), *original[2:]]
+    assert first_parting(plain, uncommitted, is_committed=False) == 7

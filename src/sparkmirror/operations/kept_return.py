@@ -1,0 +1,117 @@
+"""Whether the reverse flow can go on at the end of an old primary's logs, at the same offsets: where the logs of both
+clusters part. Called by `operations.failback`, for topics whose offsets are kept and whose names stay.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.wire.batch_owners import read_owners
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.model import Topic, TopicPartition, is_another_topic
+from sparkmirror.planning.log_alignment import PROVED_MAX, is_of_this_log
+from sparkmirror.planning.log_comparison import first_parting
+from sparkmirror.policy.fillers import Hole
+
+_LOOK_BACK: Final = 1_000
+"""So many offsets before those that the ledger vouches for are compared too: of a log that was cut, and written again
+since, the ledger knows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReturn:
+    """A partition, with the ids of its topic on the old primary and on the other cluster. The reverse flow starts at
+    `start`, the end of the old primary's log; `parted` says in a clause why it does not, "" where it does."""
+
+    partition: TopicPartition
+    start: int
+    home_id: UUID
+    away_id: UUID
+    parted: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        where = {"topic": self.partition.topic, "partition": self.partition.partition}
+        return {**where, "start": self.start, "parted": self.parted}
+
+
+class Ends(NamedTuple):
+    """Where a partition's log begins and ends, on the old primary (`home`) and on the other cluster (`away`)."""
+
+    home_begins: int
+    home: int
+    away_begins: int
+    away: int
+
+    @property
+    def common(self) -> int:
+        return min(self.home, self.away)
+
+
+def offsets_to_compare(ends: Ends, stored: int | None) -> Hole:
+    """Up to its `stored` position, None without one, the flow had both logs the same."""
+    known = min(stored or 0, ends.common) - _LOOK_BACK
+    return Hole(min(max(known, ends.home_begins, ends.away_begins), ends.common), ends.common)
+
+
+def why_parted(home: str, away: str, ends: Ends, differs_at: int | None) -> str:
+    """As `KeptReturn.parted`, of the clusters `home` and `away`."""
+    if differs_at is not None:
+        return f"the logs part at offset {differs_at}, where {home} has something else than {away}"
+    if ends.home > ends.away:
+        only = ends.home - ends.away
+        return f"the logs part at offset {ends.away}: the {only} offsets from there on are on {home} alone"
+    return ""
+
+
+def look_at_kept(
+    flow: FlowConfig, source: Admin, target: Admin, partitions: Collection[TopicPartition]
+) -> Iterator[KeptReturn]:
+    """One for each of the partitions, which have the same name on both clusters. Raises ClusterError."""
+    if not partitions:
+        return
+    names = {where.topic for where in partitions}
+    here, there = source.list_topics(names), target.list_topics(names)
+    home_begins, home_ends = source.earliest_offsets(partitions).all(), source.log_ends(partitions).all()
+    away_begins, away_ends = target.earliest_offsets(partitions).all(), target.log_ends(partitions).all()
+    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
+        ledger.read_to_end()
+        for where in sorted(partitions):
+            if where not in home_ends or where not in away_ends:
+                continue
+            ends = Ends(home_begins[where], home_ends[where], away_begins[where], away_ends[where])
+            home, away = here[where.topic], there[where.topic]
+            stored = _stored(ledger.view.records.get(where), home, away)
+            parted = _compare(flow, source, target, where, ends, stored)
+            yield KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted)
+
+
+def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | None:
+    """The position that the flow has stored in the topics that both clusters have now."""
+    if record is None or not is_of_this_log(record, away) or is_another_topic(record.position.topic_id, home.topic_id):
+        return None
+    return record.position.offset
+
+
+def _compare(
+    flow: FlowConfig, source: Admin, target: Admin, where: TopicPartition, ends: Ends, stored: int | None
+) -> str:
+    offsets = offsets_to_compare(ends, stored)
+    if offsets.stop - offsets.first > PROVED_MAX:
+        return f"no position tells whether the logs are the same up to offset {offsets.stop}, and they are long"
+    if offsets.first == offsets.stop:
+        return why_parted(source.alias, target.alias, ends, None)
+    is_committed = flow.consumer.isolation_level == "read_committed"
+    try:
+        logs = [
+            read_owners(admin.connection.settings, where, *offsets, is_committed=is_committed)
+            for admin in (source, target)
+        ]
+        differs_at = first_parting(*logs, is_committed=is_committed)
+    except ClusterError as problem:
+        return f"the logs could not be compared from offset {offsets.first} on: {problem}"
+    return why_parted(source.alias, target.alias, ends, differs_at)

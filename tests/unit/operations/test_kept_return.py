@@ -1,0 +1,106 @@
+"""Whether the reverse flow can go on at the end of an old primary's logs, and where they part."""
+
+import json
+from types import SimpleNamespace
+from typing import cast
+from uuid import UUID
+
+import pytest
+from tests.flows import flow_of
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.positions import PositionRecord, decode_value
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.operations import reverse_start
+from sparkmirror.operations.kept_return import Ends, KeptReturn, offsets_to_compare, why_parted
+from sparkmirror.operations.reverse_start import KeepReverse
+from sparkmirror.policy.fillers import Hole
+
+HOME, AWAY = UUID(int=1), UUID(int=2)
+ORDERS, PARTED = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+@pytest.mark.parametrize(
+    ("ends", "stored", "compared"),
+    [
+        (Ends(0, 5000, 0, 5300), 5000, Hole(4000, 5000)),
+        (Ends(0, 5000, 0, 5300), 2000, Hole(1000, 5000)),
+        (Ends(0, 5000, 0, 5300), None, Hole(0, 5000)),
+        (Ends(0, 5000, 4990, 5300), 5000, Hole(4990, 5000)),
+        (Ends(0, 5000, 0, 3000), 4000, Hole(2000, 3000)),
+        (Ends(0, 3000, 0, 5000), 4000, Hole(2000, 3000)),
+        (Ends(9000, 9000, 0, 8000), 100, Hole(8000, 8000)),
+        (Ends(0, 0, 0, 10), 0, Hole(0, 0)),
+    ],
+)
+def test_what_the_ledger_does_not_vouch_for_is_compared_and_a_little_more(
+    ends: Ends, stored: int | None, compared: Hole
+) -> None:
+    assert offsets_to_compare(ends, stored) == compared
+
+
+def test_logs_part_at_a_difference_or_where_only_the_old_primary_goes_on() -> None:
+    assert why_parted("A", "B", Ends(0, 5000, 0, 5300), None) == "", "what follows is copied from there"
+    assert why_parted("A", "B", Ends(0, 5000, 0, 5000), None) == ""
+    assert "part at offset 4711, where A has something else than B" in why_parted("A", "B", Ends(0, 5, 0, 5), 4711)
+    alone = why_parted("A", "B", Ends(0, 5030, 0, 5000), None)
+    assert "part at offset 5000: the 30 offsets from there on are on A alone" in alone
+
+
+class Published:
+    """The reverse flow's ledger, by topic."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.values: dict[str, dict[bytes, bytes | None]] = {}
+        monkeypatch.setattr(reverse_start, "publish", self._publish)
+        monkeypatch.setattr(reverse_start, "ensure_ledger_topics", lambda *_: None)
+        monkeypatch.setattr(reverse_start._ReverseLedger, "read", lambda _: self.view)
+
+    @property
+    def view(self) -> LedgerView:
+        view = LedgerView(Connector.of_dedicated_mode("B"))
+        for topic, records in self.values.items():
+            for key, value in records.items():
+                (view.take_connect if topic == ledger_topics("B").offsets else view.take_ours)(key, value)
+        return view
+
+    def _publish(self, _: object, topic: str, records: list[tuple[bytes, bytes | None]], **__: object) -> None:
+        self.values.setdefault(topic, {}).update(records)
+
+
+def step(*found: KeptReturn) -> KeepReverse:
+    admin = SimpleNamespace(list_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
+    return KeepReverse(flow_of("preserve.offsets.enabled = true"), cast(Admin, admin), lambda: found)
+
+
+def test_to_the_reverse_flow_the_old_primary_is_the_copy_that_it_would_have_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = Published(monkeypatch)
+    doing = step(KeptReturn(ORDERS, 500, HOME, AWAY), KeptReturn(PARTED, 70, HOME, AWAY, "the logs part at offset 60"))
+    note = json.loads(json.dumps(doing.prepare()))
+    said = doing.apply(note)
+    assert "goes on at the end of 1 partitions; it refuses 1: orders-1: the logs part at offset 60" in said
+    record = ledger.view.records[ORDERS]
+    assert (record.position, record.extent) == (Position(500, topic_id=AWAY), Extent("orders", HOME, 500))
+    assert record.is_aligned and record.released
+    assert ledger.view.positions == {ORDERS: Position(500, topic_id=AWAY)}
+
+    again = step(KeptReturn(ORDERS, 450, HOME, AWAY))
+    second = again.prepare()
+    assert second["positions"][0]["record"] != note["positions"][0]["record"]
+    again.apply(second)
+    assert ledger.view.records[ORDERS].generation == record.generation + 1
+    again.undo(second)
+    assert ledger.view.records[ORDERS] == record
+    doing.undo(note)
+    assert (ledger.view.records, ledger.view.positions) == ({}, {})
+
+
+def test_a_record_of_the_reverse_flow_travels_through_the_journal_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    Published(monkeypatch)
+    (move,) = step(KeptReturn(ORDERS, 500, HOME, AWAY)).prepare()["positions"]
+    assert isinstance(decode_value(move["record"].encode()), PositionRecord)
