@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.oracle import Client
 from tests.scenarios.data import Note, make_topics, write
-from tests.scenarios.mirror import StartMirror
+from tests.scenarios.mirror import StartMirror, Verify
 from tests.scenarios.test_identical_offsets import KEEPS, START, assert_identical, begin_at, places, spans
 from tests.scenarios.test_transactions import write_transactions
 
@@ -46,6 +46,7 @@ def test_a_planned_way_over_and_back_copies_nothing_twice_and_refuses_logs_that_
     target: Client,
     unique: Callable[[str], str],
     start_mirror: StartMirror,
+    verify: Verify,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -93,3 +94,5 @@ def test_a_planned_way_over_and_back_copies_nothing_twice_and_refuses_logs_that_
     mirror(over)
     assert_identical(source, target, topic, topic, 3)
     assert places(target, topic)[2][-1][2] == b"only on the old primary"
+    status, output, _ = verify(over)
+    assert (status, "offsets are identical in 3 partitions" in output) == (0, True), output

@@ -107,6 +107,11 @@ class OffsetState:
         keeps = self._flow.preserves_offsets if topic is None else self._flow.keeps_offsets(topic)
         return downstream_now(checkpoint, found, logs, keeps_offsets=keeps)
 
+    def keeps_offsets(self, partition: TopicPartition) -> bool:
+        """Whether the target has the partition's records at their own offsets, up to the stored position."""
+        record = self._ledger.records.get(partition)
+        return self._flow.keeps_offsets(partition.topic) and record is not None and record.is_aligned
+
     def _homeward(self) -> list[TopicPartition]:
         """The partitions that came from the target, by their names on the source."""
         policy, alias = self._flow.policy, self._flow.name.target

@@ -149,6 +149,7 @@ def _report(
         choice.sample_percent,
         at,
         found.chosen,
+        sum(standing.keeps_offsets for standing in found.standings),
     )
 
 

@@ -79,6 +79,7 @@ def _standings(
     with OffsetState(flow, source, target) as state:
         state.follow()
         maps = {where: state.maps.map_of(where) for where in remote}
+        kept = {where for where in remote if state.keeps_offsets(where)}
     target_ends = target.latest_offsets(remote.values(), read_committed=True)
     starts, target_starts = source.earliest_offsets(remote), target.earliest_offsets(remote.values())
     ends = source.latest_offsets(remote)
@@ -95,6 +96,7 @@ def _standings(
             starts.known[where], ends.known[where], target_starts.known[there], target_ends.known[there], (),
             _is_compacted(settings, where.topic), _is_compacted(remote_settings, there.topic),
             _value(remote_settings, there.topic, _TIMES) != "LogAppendTime", flow.clamp_timestamps,
+            where in kept,
         )
         for where, there in remote.items() if where not in unknown
     ]  # fmt: skip

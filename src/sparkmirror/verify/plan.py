@@ -38,7 +38,7 @@ UNPROVEN: Final = (NO_MAP, COARSE)
 class Standing:
     """The facts about one mirrored partition when a comparison begins. `position` is the ledger's. Ledger and map
     were read first, then the target's end, then the source's end, so that the target reaches at least as far as the
-    map, and the source as far as the target."""
+    map, and the source as far as the target. Where the flow keeps offsets, the map does not count."""
 
     source: TopicPartition
     target: TopicPartition
@@ -53,6 +53,15 @@ class Standing:
     target_compacted: bool = False
     with_times: bool = True
     may_clamp: bool = False
+    keeps_offsets: bool = False
+
+    @property
+    def identical(self) -> OffsetMap:
+        """Where records stand on the target whose offsets are kept, as far as both logs have any."""
+        found = OffsetMap(max(self.source_start, self.target_start))
+        if (end := max(self.position, self.target_end)) > found.end_source:
+            found.append(found.end_source, end - found.end_source, found.end_source)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,9 @@ class Uncompared:
 
 def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[list[Span], list[Uncompared]]:
     """The spans to compare, in the order of offsets, and the offsets that cannot be compared."""
-    found = standing.offsets
+    found = standing.identical if standing.keeps_offsets else standing.offsets
+    if standing.keeps_offsets and found is not None and not found.segments:
+        return [], list(_uncompared(standing, standing.source_start, standing.position, TARGET_DELETED))
     if found is None or not found.segments:
         return [], list(_uncompared(standing, standing.source_start, standing.position, NO_MAP))
     begin = found.segments[0]

@@ -60,7 +60,8 @@ class Compared:
 @dataclass(frozen=True, slots=True)
 class FlowReport:
     """One flow, of which `chosen` partitions were to be compared. `behind` counts source offsets that were not
-    mirrored yet; `sample_percent` of the spans were compared."""
+    mirrored yet; `sample_percent` of the spans were compared. In `by_offset` partitions each record must stand at its
+    own offset."""
 
     flow: FlowName
     partitions: tuple[Compared, ...]
@@ -71,6 +72,7 @@ class FlowReport:
     sample_percent: float = 100.0
     at: str = ""
     chosen: int = 0
+    by_offset: int = 0
 
     @property
     def verdict(self) -> str:
@@ -113,6 +115,7 @@ class FlowReport:
             "bytes": self.total("bytes"),
             "identical_bytes": self.total("identical_bytes"),
             "behind": self.behind,
+            "by_offset": self.by_offset,
             "partitions": [one.as_json() for one in self.partitions],
             "gaps": [gap.as_json() for gap in self.gaps],
             "skipped": dict(self.skipped),
@@ -143,10 +146,12 @@ def _headline(report: FlowReport) -> str:
     share = 100 * report.total("identical_bytes") / max(report.total("bytes"), 1)
     sampled = "" if report.sample_percent >= 100 else f" in a sample of {report.sample_percent:g} %"
     twice = f"; {report.total('repeated'):,} records are there twice" if report.total("repeated") else ""
+    kept = f"; offsets are identical in {report.by_offset} partitions"
+    at = kept if report.by_offset and report.verdict == EQUAL else ""
     words = {EQUAL: "equal", DIFFERENT: f"DIFFERENT, {report.differences:,} records", UNKNOWN: "not proven equal"}
     return (
         f"{report.flow}: {words[report.verdict]}{sampled}: {records:,} records of {len(report.partitions)} partitions "
-        f"compared in {report.seconds:.1f} s{rate}; {share:.0f} % of the bytes in identical batches{twice}"
+        f"compared in {report.seconds:.1f} s{rate}; {share:.0f} % of the bytes in identical batches{twice}{at}"
     )
 
 

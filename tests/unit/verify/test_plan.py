@@ -147,3 +147,17 @@ def test_spans_cover_everything_once(steps: list[tuple[int, int, int]], size: in
         for offset in range(one.first, one.end):
             low, high = one.target_range(offset, offset + 1)
             assert high - low in (0, 1) and (high == low or one.reached(high) > offset)
+
+
+def test_where_offsets_are_kept_each_record_must_stand_at_its_own_whatever_the_map_says() -> None:
+    found = mapped((0, 100, 0), (105, 100, 110))
+    spans, rest = plan_spans(standing(found, keeps_offsets=True, position=205, target_end=205))
+    assert [(one.first, one.end, one.target_first, one.target_end, one.stretches) for one in spans] == [
+        (0, 205, 0, 205, (Stretch(0, 205, 0),))
+    ]
+    assert rest == []
+    spans, rest = plan_spans(standing(None, keeps_offsets=True, target_start=40, position=90, target_end=90))
+    assert [one.stretches for one in spans] == [(Stretch(40, 50, 40),)]
+    assert rest == [left_out(0, 40, plan.BEFORE)]
+    behind = standing(None, keeps_offsets=True, target_start=90, position=90, target_end=90)
+    assert plan_spans(behind) == ([], [left_out(0, 90, plan.TARGET_DELETED)])
