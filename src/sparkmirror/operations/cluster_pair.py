@@ -67,6 +67,17 @@ def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
     return {where: position.offset for where, position in _positions(flow).items()}
 
 
+def identical_partitions(flow: FlowConfig) -> frozenset[TopicPartition]:
+    """The partitions of which the target has each record at its own offset, up to the stored position; none where the
+    flow keeps no offsets. Raises ClusterError."""
+    if not flow.preserves_offsets:
+        return frozenset()
+    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
+        ledger.read_to_end()
+        records = ledger.view.records.items()
+    return frozenset(where for where, record in records if record.is_aligned and flow.keeps_offsets(where.topic))
+
+
 def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
     """As `ledger_offsets`, to be compared with the source's logs: without positions in the log of a topic that was made
     again since, of whose records nothing is mirrored. Raises ClusterError."""

@@ -1,7 +1,7 @@
 """The page of `sparkmirror status` about a flow: its state, tasks, jobs and partitions; pure. `cli.status` fills and
 prints it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -24,7 +24,8 @@ _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
     """One source partition: `offset` is the next offset to mirror, `end` the source's high watermark. These and `state`
-    are None where they are not known. `record` is the last status record of the partition.
+    are None where they are not known. `record` is the last status record of the partition. `is_identical` says that
+    the target has its records at their own offsets, up to the stored position.
     """
 
     partition: TopicPartition
@@ -34,6 +35,7 @@ class PartitionPlace:
     reason: str = ""
     retry_at_ms: int | None = None
     record: PartitionRecord | None = None
+    is_identical: bool = False
 
     @property
     def lag_records(self) -> int | None:
@@ -54,6 +56,7 @@ class PartitionPlace:
             "partition": self.partition.partition,
             "state": None if self.state is None else self.state.value,
             "offset": self.offset,
+            "identical_offsets": self.is_identical,
             "end": self.end,
             "lag": self.lag_records,
             "lag_seconds": self.lag_seconds(now_ms),
@@ -156,14 +159,18 @@ class FlowPage:
 
 
 def list_places(
-    board: StatusBoard, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    board: StatusBoard,
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    identical: Collection[TopicPartition] = (),
 ) -> tuple[PartitionPlace, ...]:
     """All partitions that have a position or an end, with their state and last record, in order."""
     held = {one.partition: one for one in list_held(board)}
-    return tuple(
+    found = (
         _place(where, board.partitions.get(where), held.get(where), offsets, ends)
         for where in sorted(offsets.keys() | ends.keys())
     )
+    return tuple(replace(place, is_identical=place.partition in identical) for place in found)
 
 
 def _place(
@@ -231,6 +238,8 @@ def _figures(page: FlowPage) -> str:
         count = sum(place.state is held for place in page.places)
         if count:
             parts.append(f"{count} {held.value}")
+    if kept := sum(place.is_identical and place.state is not PartitionState.FAILED for place in page.places):
+        parts.append(f"offsets are identical in {plural(kept, 'partition')}")
     if page.gaps:
         parts.append(f"{plural(len(page.gaps), 'gap')}, {plural(page.lost_records, 'offset')} gone")
     return ", ".join(parts)

@@ -146,6 +146,7 @@ def test_without_the_source_the_lag_is_unknown_and_it_is_said_why() -> None:
         "partition": 1,
         "state": "FAILED",
         "offset": 100,
+        "identical_offsets": False,
         "end": None,
         "lag": None,
         "lag_seconds": None,
@@ -186,3 +187,13 @@ def test_while_the_target_does_not_answer_all_but_what_the_source_tells_is_unkno
     nothing = FlowPage(FlowName("A", "B"), NOW_MS, StatusBoard("A"), (), "Cluster A is away.", target_problem="B too.")
     assert lines_of(nothing)[1] == "  state, lag and rate are unknown; Cluster A is away."
     assert nothing.lag_records is None
+
+
+def test_partitions_whose_offsets_are_identical_are_counted_without_those_that_failed() -> None:
+    board, ends = board_of(), dict.fromkeys(ORDERS, 100)
+    found = FlowPage(FlowName("A", "B"), NOW_MS, board, list_places(board, ends, ends, ORDERS[:3]))
+    failed = [place.partition for place in found.places if place.state is PartitionState.FAILED]
+    count = len(set(ORDERS[:3]) - set(failed))
+    assert len(failed) == 1 and f"offsets are identical in {count} partitions" in "\n".join(lines_of(found))
+    assert [one["identical_offsets"] for one in found.as_json()["partitions"]] == [True, True, True, False]
+    assert "identical" not in "\n".join(lines_of(page(ends)))
