@@ -46,7 +46,8 @@ class Translated:
         return self.at_most is not None and self.at_most < offset
 
 
-def _keeps_none(_: str) -> bool:
+def keeps_none(_: str) -> bool:
+    """Of a flow that keeps no offsets."""
     return False
 
 
@@ -64,7 +65,7 @@ class Translator:
     syncs: OffsetSyncStore = field(default_factory=OffsetSyncStore)
     opposite: MapView | None = None
     kept: Mapping[TopicPartition, PositionRecord] = field(default_factory=dict)
-    keeps: Callable[[str], bool] = _keeps_none
+    keeps: Callable[[str], bool] = keeps_none
 
     def translate(self, partition: TopicPartition, offset: int) -> Translated | None:
         """None where nothing is known. The answer never lies beyond the truth (invariant 7), as long as the target has

@@ -6,14 +6,14 @@ offset is always that of the next record to read.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.translate import TargetLogs, Translate, Translated, downstream_now, settle_known
+from sparkmirror.ledger.translate import TargetLogs, Translate, Translated, downstream_now, keeps_none, settle_known
 from sparkmirror.model import FlowName, TopicPartition
 
 
@@ -195,6 +195,7 @@ def plan_places(
     translate: Translate,
     remote: Mapping[TopicPartition, TopicPartition],
     logs: TargetLogs,
+    keeps: Callable[[str], bool] = keeps_none,
 ) -> tuple[GroupPlace, ...]:
     """The places of each group, from its offsets on the source, `committed`. `remote` gives the target's partition
     of each source partition; partitions that are not in it are neither mirrored nor came from the target, and are
@@ -211,7 +212,7 @@ def plan_places(
             known_place = None
             if (checkpoint := checkpoints.get((group, there))) is not None and is_free:
                 again = settle_known(translate(partition, checkpoint.upstream), logs)
-                known_place = downstream_now(checkpoint, again, logs)
+                known_place = downstream_now(checkpoint, again, logs, keeps_offsets=keeps(partition.topic))
             within = _within(stands, logs, there)
             latest = [within, translated.offset if translated is not None and is_free else None]
             known = [within, known_place]
@@ -237,6 +238,7 @@ def plan_places_without_source(
     upstream: Mapping[TopicPartition, TopicPartition],
     translate: Translate,
     logs: TargetLogs,
+    keeps: Callable[[str], bool] = keeps_none,
 ) -> tuple[GroupPlace, ...]:
     """The places of each group from the checkpoints alone; records that a group read after its last checkpoint are
     not known. `upstream` gives the source partition of each remote one; a topic that came from the target has its
@@ -244,8 +246,11 @@ def plan_places_without_source(
     places: list[GroupPlace] = []
     for (group, there), checkpoint in sorted(checkpoints.items(), key=lambda item: item[0]):
         stands = _offset(on_target.get(group, {}).get(there))
-        again = settle_known(translate(upstream[there], checkpoint.upstream), logs) if there in upstream else None
-        place = downstream_now(checkpoint, again, logs) if group not in active_on_target else None
+        source = upstream.get(there)
+        again = None if source is None else settle_known(translate(source, checkpoint.upstream), logs)
+        is_kept = source is not None and keeps(source.topic)
+        is_free = group not in active_on_target
+        place = downstream_now(checkpoint, again, logs, keeps_offsets=is_kept) if is_free else None
         known = [_within(stands, logs, there), place]
         resume = (
             Resume(max(offset for offset in known if offset is not None), None)

@@ -48,7 +48,7 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
         )
         places = plan_places(
             committed, state.checkpoints, read_groups(cluster_pair.target, groups), active,
-            state.maps, state.translator.translate, remote, logs,
+            state.maps, state.translator.translate, remote, logs, flow.keeps_offsets,
         )  # fmt: skip
         beyond = name_beyond(places, logs)
         behind, unknown = look_behind(flow, cluster_pair.source, partitions)
@@ -97,7 +97,7 @@ def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active
     on_target = read_groups(target, {group for group, _ in checkpoints})
     logs = read_target_logs(target, {where for _, where in checkpoints})
     translate = state.translator.translate
-    places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs)
+    places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs, flow.keeps_offsets)
     beyond = name_beyond(places, logs)
     return Readiness(flow.name, False, (), places, frozenset(), active, beyond, _heard_seconds(flow))
 

@@ -132,6 +132,19 @@ def test_without_the_source_checkpoints_decide_and_nobody_knows_what_comes_again
     assert "cluster A does not answer" in page and "12 s ago" in page and "unknown" in page
 
 
+def test_a_checkpoint_of_a_topic_that_keeps_its_offsets_counts_with_a_translation_alone() -> None:
+    """Its topic may have been made again on the target since."""
+    checkpoints, logs = (
+        {("g", REMOTE): Checkpoint("g", REMOTE, 100, 99, "")},
+        {REMOTE: Extent("A.orders", NO_TOPIC_ID, 200)},
+    )
+    for keeps, resumes in ((lambda _: True, None), (lambda _: False, 99)):
+        (found,) = plan_places_without_source(
+            checkpoints, {}, frozenset(), {REMOTE: ORDERS}, lambda *_: None, logs, keeps
+        )
+        assert (None if found.lost is None else found.lost.offset) == resumes
+
+
 def test_losses_are_counted_from_the_ledger_or_the_logs_start() -> None:
     other, third = TopicPartition("orders", 1), TopicPartition("orders", 2)
     found = plan_behind({ORDERS: 70, third: 10}, {other: 5}, {ORDERS: 100, other: 25, third: 10}, {ORDERS: 3.5})
