@@ -265,6 +265,8 @@ class SimPublisher:
                 world.sleep(0.1)
             partition.log.append(bytes(encode_batch([(key, value)])))
             self._cluster.replicate(partition)
+            for watch in self._cluster.publications:
+                watch(topic, world.thread().process, key, value)
             for part, event in _EVENTS.items():
                 if part in topic:
                     self._cluster.note(event)

@@ -160,6 +160,8 @@ class Cluster:
         """Whose request over a simulated socket was the last to be handled."""
         self.ends_told_at: dict[tuple[str, TopicPartition], float] = {}
         """When a client, by its id, was last told where a log ends."""
+        self.publications: list[Callable[[str, Process, bytes, bytes | None], None]] = []
+        """Hear of each record that a job of a driver writes: its topic, who writes it, its key and value."""
         self._listeners: list[tuple[str, Callable[[], None]]] = []
 
     def _frozen_until(self, number: int) -> float:

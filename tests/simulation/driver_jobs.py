@@ -1,11 +1,14 @@
-"""The jobs of a mirror's driver: topics and their partitions, offset syncs, checkpoints and group offsets.
+"""The jobs of a mirror's driver: topics, their settings and ACLs, offset syncs, checkpoints, group offsets, heartbeats.
 
 The jobs are the product's, in simulated threads; the few lines of `runtime/leader_jobs.py` are played here.
 """
 
+from collections.abc import Sequence
+
 from tests.simulation.scheduler import World
 
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.runtime.jobs import FlowSync, Job, offset_jobs
 from sparkmirror.sync.flow import begin_flow
@@ -16,9 +19,10 @@ from sparkmirror.telemetry.records import JobRecord
 class DriverJobs:
     """Of the flow that this process leads."""
 
-    def __init__(self, world: World, flow: FlowConfig) -> None:
+    def __init__(self, world: World, flow: FlowConfig, heartbeats: Sequence[HeartbeatSettings]) -> None:
         self._world = world
         self._flow = flow
+        self._heartbeats = heartbeats
         self._jobs: list[Job] = []
         self.rounds: list[tuple[float, str]] = []
         """Of the job that keeps topics, settings and ACLs in step: when each ended, and why it failed, if it did."""
@@ -41,6 +45,10 @@ class DriverJobs:
         elif not is_led:
             self.end()
 
+    @property
+    def run_now(self) -> bool:
+        return bool(self._jobs)
+
     def end(self) -> None:
         for job in self._jobs:
             job.stop(close=True)
@@ -53,7 +61,7 @@ class DriverJobs:
             f"{flow.name} topics", sync.seconds_max, sync, look_seconds=sync.look_seconds, cost_share=1.0,
             close=sync.close,
         )  # fmt: skip
-        jobs = [topics, *offset_jobs(flow, (), CheckpointLatency())]
+        jobs = [topics, *offset_jobs(flow, self._heartbeats, CheckpointLatency())]
         for job in jobs:
             job.report = self._hear
             job.start()

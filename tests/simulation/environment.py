@@ -36,6 +36,7 @@ import sparkmirror.planning.planner
 import sparkmirror.planning.sizing
 import sparkmirror.runtime.jobs
 import sparkmirror.sharing.group
+import sparkmirror.sync.heartbeat_job
 import sparkmirror.sync.offset_job
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.clock import SYSTEM_CLOCK
@@ -325,6 +326,7 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         (package.tail, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),
         (package.publish, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.sync.offset_job, "Publisher", lambda *args: SimPublisher(world, net, *args)),
+        (sparkmirror.sync.heartbeat_job, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.planner, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.planning.hand_over, "Balance", lambda: SimBalance(world)),
         (sparkmirror.planning.sizing, "TaskCount", lambda: SimTaskCount(world)),

@@ -672,6 +672,14 @@ def _private_topic(scene: "Scene", random: Random) -> str:
     return scene.acls.add_private() if scene.acls is not None else ""
 
 
+def _delete_heartbeats(scene: "Scene", _: Random) -> str:
+    return scene.heartbeats.delete() if scene.heartbeats is not None else ""
+
+
+def _hold_heartbeats(scene: "Scene", random: Random) -> str:
+    return scene.heartbeats.hold(random) if scene.heartbeats is not None else ""
+
+
 def _deafen(scene: "Scene", random: Random) -> str:
     """What a reader has open to the target is where it hears commands."""
     sockets = [one for one in scene.net.sockets if one.cluster is scene.target and one.process.name.endswith("reader")]
@@ -749,4 +757,9 @@ ACL_FAULTS: dict[str, FaultKind] = {
     "private topic": (1, _private_topic),
 }
 """Of histories in which who may read a topic may read its remote topic."""
-EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS
+HEARTBEAT_FAULTS: dict[str, FaultKind] = {
+    "delete heartbeats": (2, _delete_heartbeats),
+    "hold heartbeats": (2, _hold_heartbeats),
+}
+"""Of histories in which the leading process sends heartbeats."""
+EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS

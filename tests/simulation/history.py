@@ -20,6 +20,7 @@ from tests.simulation.faults import (
     FREQUENT_EVENTS,
     GROUP_EVENTS,
     GROUP_FAULTS,
+    HEARTBEAT_FAULTS,
     JOB_EVENTS,
     JOB_FAULTS,
     SETTINGS_EVENTS,
@@ -30,6 +31,7 @@ from tests.simulation.faults import (
     order_resume,
     strike,
 )
+from tests.simulation.heartbeats import HeartbeatJudge
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
@@ -41,7 +43,7 @@ from tests.simulation.truth import Truth
 from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3, Known
 
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.config.flow.flows import FlowConfig, parse_config
+from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.setup import mirror_topics
@@ -58,6 +60,7 @@ _GROUPS_SECONDS_MAX, _LOOKS_SECONDS = 45.0, 32.0
 """The jobs look at all checkpoints every 30 s, which matters where a log of the target was lost."""
 _NAMES_STAY_SHARE = 0.4
 _ACLS_SHARE, _REVOKES_SHARE = 0.4, 0.7
+_HEARTBEATS_SHARE = 0.4
 _SETTINGS_SHARE, _SOURCE_DEFAULTS_SHARE = 0.4, 0.3
 _SETTLED_SECONDS_MAX = 45.0
 """In which the jobs of settings and ACLs have looked twice, once all is well."""
@@ -78,6 +81,7 @@ class Script:
     number of tasks, and end for more. With `names_stay` topics keep their names on the target. `settings` says that
     remote topics follow the source's settings, and where the defaults come from: `target` or `source`. `acls`
     says that ACLs are copied, and what becomes of those that the source has no more: `keep` or `revoke`.
+    With `heartbeats` the leading process sends them.
     """
 
     seed: int
@@ -100,6 +104,7 @@ class Script:
     names_stay: bool = False
     settings: str = ""
     acls: str = ""
+    heartbeats: bool = False
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -136,10 +141,12 @@ def plan(seed: int) -> Script:
     settings = "source" if more.random() < _SOURCE_DEFAULTS_SHARE else "target"
     has_acls = more.random() < _ACLS_SHARE and has_jobs
     acls = "revoke" if more.random() < _REVOKES_SHARE else "keep"
+    has_heartbeats = more.random() < _HEARTBEATS_SHARE and has_jobs
     seconds = random.choice((8.0, 15.0, 25.0))
     names, events, faults_max = _swarm(
         random, FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {})
-        | (SETTINGS_FAULTS if has_settings else {}) | (ACL_FAULTS if has_acls else {}),
+        | (SETTINGS_FAULTS if has_settings else {}) | (ACL_FAULTS if has_acls else {})
+        | (HEARTBEAT_FAULTS if has_heartbeats else {}),
         (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1), *SETTINGS_EVENTS * has_settings,
          *ACL_EVENTS * has_acls),
     )  # fmt: skip
@@ -157,7 +164,7 @@ def plan(seed: int) -> Script:
         random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
         processes, has_jobs, _LARGE_KEY_BYTES * is_large, has_transactions, read_committed, resizes,
         names_stay and has_jobs, settings if has_settings else "",
-        acls if has_acls else "",
+        acls if has_acls else "", has_heartbeats,
     )  # fmt: skip
 
 
@@ -205,6 +212,7 @@ class Scene:
         self.person = Person(self) if script.jobs else None
         self.settings = SettingsJudge(self, script.settings) if script.settings else None
         self.acls = AclJudge(self, revokes=script.acls == "revoke") if script.acls else None
+        self.heartbeats = HeartbeatJudge(self) if script.heartbeats else None
         self.source.create_topic(TOPIC, script.partitions)
         self.source.acls.is_on = True
         if not script.jobs:
@@ -223,7 +231,9 @@ class Scene:
     def start_mirror(self) -> None:
         kind = Mirror if self.script.processes == 1 else SharedMirror
         name = f"mirror {len(self.mirrors) + 1}"
-        self.mirrors.append(kind(self.world, self.net, self.flow, name, has_jobs=self.script.jobs))
+        beats = _config(self.script, self.policy).heartbeats if self.script.heartbeats else ()
+        own = [one for one in beats if one.flow == self.flow.name]
+        self.mirrors.append(kind(self.world, self.net, self.flow, name, has_jobs=self.script.jobs, heartbeats=own))
 
     def set_policy(self, policy: str) -> str:
         """`on.data.loss` of mirrors that are started from here on."""
@@ -282,8 +292,8 @@ class Scene:
         self.world.after(1.0, self.keep_remote_topic)
 
     def unsettled(self) -> list[str]:
-        """What the jobs of settings and ACLs have not done yet."""
-        judges = [one for one in (self.settings, self.acls) if one is not None]
+        """What the jobs of settings and ACLs have not done yet, and whether heartbeats come again."""
+        judges = [one for one in (self.settings, self.acls, self.heartbeats) if one is not None]
         return [problem for one in judges for problem in one.problems()]
 
     def keep_mirror(self) -> None:
@@ -338,6 +348,11 @@ def _brokers(script: Script, *, is_old: bool) -> Known:
 
 
 def _flow(script: Script, policy: str) -> FlowConfig:
+    (flow,) = _config(script, policy).flows
+    return flow
+
+
+def _config(script: Script, policy: str) -> MirrorConfig:
     lines = [
         "clusters = A, B",
         "A.bootstrap.servers = A-0:9092, A-1:9092",
@@ -366,8 +381,7 @@ def _flow(script: Script, policy: str) -> FlowConfig:
         ]
     if script.settings:
         lines += [f"A->B.use.defaults.from = {script.settings}", f"sync.topic.configs.protect = {PROTECTED}"]
-    (flow,) = parse_config(parse_properties("\n".join([*lines, ""]).encode(), "mm2")).flows
-    return flow
+    return parse_config(parse_properties("\n".join([*lines, ""]).encode(), "mm2"))
 
 
 def run(script: Script, *, is_told: bool = False) -> Result:
@@ -388,6 +402,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             world.after(1.0, scene.abort_late)
             world.after(5.0, scene.keep_mirror)
             world.after(2.0, scene.look)
+            if scene.heartbeats is not None:
+                scene.heartbeats.look()
             for judge in (scene.settings, scene.acls):
                 if judge is not None:
                     judge.begin(Random(f"persons of {script.seed}"))

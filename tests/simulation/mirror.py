@@ -6,7 +6,7 @@ the one before it still drains.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.simulation.network import Network
 from tests.simulation.scheduler import Process, SimKilled, Thread, World
 
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.settings import client_settings
@@ -223,12 +224,15 @@ def _routed(batch: pa.RecordBatch, flow: FlowConfig) -> pa.RecordBatch:
 class Mirror:
     """One `sparkmirror run`."""
 
-    def __init__(self, world: World, net: Network, flow: FlowConfig, name: str, *, has_jobs: bool = False) -> None:
+    def __init__(
+        self, world: World, net: Network, flow: FlowConfig, name: str, *, has_jobs: bool = False,
+        heartbeats: Sequence[HeartbeatSettings] = (),
+    ) -> None:  # fmt: skip
         self.world = world
         self.net = net
         self.flow = flow
         self.name = name
-        self.jobs = DriverJobs(world, flow) if has_jobs else None
+        self.jobs = DriverJobs(world, flow, heartbeats) if has_jobs else None
         self.run = f"run-{name}"
         self.process = ""
         self.queries = 0

@@ -194,6 +194,12 @@ MUTATIONS = (
              'if binding._replace(topic="", pattern=LITERAL) == fence_of(""):', "if False:"),
     Mutation("a prefix is copied that covers topics of others", "sync/acls.py",
              'return "" if any(name.startswith(prefix) for name in others) else prefix', "return prefix"),
+    Mutation("heartbeats whose topic is gone go on to it", "sync/heartbeat_job.py",
+             "            self.close()\n            raise", "            raise"),
+    Mutation("a heartbeat of another version", "ledger/mirror_records.py",
+             "return _HEARTBEAT.pack(_VERSION, self.timestamp_ms)", "return _HEARTBEAT.pack(1, self.timestamp_ms)"),
+    Mutation("the jobs of a process that leads no more go on", "runtime/jobs.py",
+             "        self._is_to_close = close\n        self._stopping.set()", "        self._is_to_close = close"),
     Mutation("a group behind what a cut log lacks is left", "ledger/translate.py",
              "return self.at_most is not None and self.at_most < offset", "return False"),
 )  # fmt: skip
