@@ -1,5 +1,6 @@
 """A flow that keeps offsets: each record is found on the target where it is on the source."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -81,7 +82,12 @@ def assert_identical(source: Client, target: Client, topic: str, remote: str, pa
 
 
 def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offsets_from_run_to_run(
-    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    mirror_once: MirrorOnce,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic, alias, group = unique("ledger"), unique("same"), unique("readers")
     remote = f"{alias}.{topic}"
@@ -90,6 +96,13 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
     write_transactions(source, topic, unique("writer"))
     groups = ["sync.group.offsets.enabled = true", f"groups = {group}"]
     text = file_of(source, target, alias, topic, groups)
+
+    file = tmp_path / "doctor.properties"
+    file.write_text(text)
+    main(["doctor", str(file), "--format", "json"])
+    found = {one["what"]: one["said"] for one in json.loads(capsys.readouterr().out)}
+    assert "any client may write to 1 topics whose offsets are kept" in found["writers"]
+    assert "few or none at the ends of 2 of 2 partitions" in found["transaction markers"]
 
     mirror_once(text)
     assert_identical(source, target, topic, remote, 2)

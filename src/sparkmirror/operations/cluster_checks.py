@@ -28,6 +28,7 @@ from sparkmirror.ledger import gaps, map_records
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.operations.marker_checks import check_markers
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
 from sparkmirror.operations.writer_checks import check_writers
 from sparkmirror.stored_json import decode_or_none
@@ -203,6 +204,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield from _check_other_mirror(flow, target)
             yield from check_rights(flow, source, target)
             yield from check_writers(flow, source, target)
+            yield from check_markers(flow, source)
             yield from _check_coordinator(flow, target)
             yield from check_records(flow, target)
     except SparkMirrorError as problem:

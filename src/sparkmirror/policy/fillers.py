@@ -32,6 +32,11 @@ def transactional_ids(prefix: str) -> list[str]:
     return [f"{prefix}-{number}" for number in range(IDS)]
 
 
+LONE_MARKERS_A_SECOND: Final = 60
+"""Holes of one offset each, with a record between any two, of one partition: measured where clusters and mirror shared
+two busy cores."""
+
+
 class Cost(NamedTuple):
     """What it takes to fill offsets, by what was measured (docs/identical-offsets.md) on one partition of a broker that
     had little else to do; the bytes are those of each replica."""
