@@ -1,0 +1,72 @@
+"""A task reads its range and nothing else; where the log has lost the beginning, it ends or says so and goes on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.unit.records.test_rows import part_of
+
+from sparkmirror.batch.part import Part
+from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.kafka.wire.lookup import Span
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.fetch.log_range import LogRange, RangeGone
+from sparkmirror.records import range_reader
+from sparkmirror.records.options import read_options
+from sparkmirror.records.range_reader import TaskRange, read_range
+from sparkmirror.records.ranges import OffsetRange
+from sparkmirror.records.source_log import DataLoss
+
+WHERE = TopicPartition("t", 0)
+
+
+class Log:
+    """A log of batches of five records from offset `start` to 30; asked below, it has nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+        self.start = start
+        self.asked: list[LogRange] = []
+        monkeypatch.setattr(range_reader, "read_parts", self._read)
+        monkeypatch.setattr(range_reader, "look_up_span", lambda *_: Span(self.start, 30))
+
+    def _read(self, _settings: object, wanted: LogRange) -> Iterator[Part]:
+        self.asked.append(wanted)
+        if not self.start <= wanted.first <= 30:
+            raise RangeGone("gone")
+        for first in range(wanted.first // 5 * 5, wanted.end, 5):
+            yield part_of(
+                encode_batch([Record(at, 0, None, b"v") for at in range(first, first + 5)], base_offset=first)
+            )
+
+
+def offsets(first: int, end: int, **options: str) -> list[int]:
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", **options}
+    task = TaskRange(OffsetRange(WHERE, first, end), compacted=True)
+    batches: list[Any] = list(read_range(read_options(given, is_stream=False), task))
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+def test_a_range_may_begin_and_end_inside_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(monkeypatch, 0)
+    assert offsets(7, 18) == list(range(7, 18))
+    assert log.asked == [LogRange(WHERE, 7, 18, read_committed=False, compacted=True)]
+    assert offsets(10, 10) == []
+
+
+def test_the_isolation_level_reaches_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(monkeypatch, 0)
+    offsets(0, 5, **{"kafka.isolation.level": "read_committed"})
+    assert log.asked[0].read_committed
+
+
+def test_what_retention_took_ends_the_read_or_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Log(monkeypatch, 10)
+    with pytest.raises(DataLoss, match="t-0 no longer holds offset 3: its log goes from 10 to 30"):
+        offsets(3, 18)
+    assert caplog.messages == []
+    assert offsets(3, 18, failondataloss="false") == list(range(10, 18))
+    assert offsets(3, 8, failondataloss="false") == [], "all of it is gone"
+    assert offsets(40, 50, failondataloss="false") == [], "the log was cut"
+    assert len(caplog.messages) == 3

@@ -1,0 +1,119 @@
+"""Limits become offsets of each partition; what they leave open or cannot mean is an error."""
+
+from collections.abc import Collection, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
+from sparkmirror.kafka.answers import EARLIEST, LATEST
+from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.records import source_log
+from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere
+from sparkmirror.records.options import read_options
+from sparkmirror.records.source_log import SourceLog
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+FIRST, LAST = {A: 1, B: 2}, {A: 9, B: 8}
+
+
+class FakeAdmin:
+    """A cluster with the topics t, of two partitions, `__internal` and `trades`."""
+
+    def __init__(self) -> None:
+        self.connection = SimpleNamespace(wait=lambda _: True)
+        self.is_away = False
+        self.closed = 0
+        self.committed: list[bool] = []
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def list_topics(self, names: Iterable[str] | None) -> dict[str, Topic]:
+        if self.is_away:
+            self.is_away = False
+            raise ClusterUnreachable("away")
+        there = [Topic("t", UUID(int=1), 2, 1), Topic("__internal", UUID(int=2), 1, 1, internal=True)]
+        there.append(Topic("trades", UUID(int=3), 1, 1))
+        return {one.name: one for one in there if names is None or one.name in names}
+
+    def await_earliest_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {where: FIRST[where] for where in partitions if where in FIRST}
+
+    def await_latest_offsets(
+        self, partitions: Collection[TopicPartition], *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        self.committed.append(read_committed)
+        return {where: LAST[where] for where in partitions if where in LAST}
+
+    def list_offsets(self, times: Mapping[TopicPartition, int], *, read_committed: bool) -> LogOffsets:
+        return LogOffsets("kafka", {where: 5 if time < 100 else -1 for where, time in times.items()})
+
+    def describe_configs(self, topics: Collection[str], keys: Collection[str]) -> dict[str, Any]:
+        return {"t": {"cleanup.policy": SimpleNamespace(value="compact,delete")}}
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    made = FakeAdmin()
+    monkeypatch.setattr(source_log, "open_admin", lambda *_: made)
+    return made
+
+
+def log(**options: str) -> SourceLog:
+    given = {"kafka.bootstrap.servers": "b:1", **(options or {"subscribe": "t"})}
+    return SourceLog(read_options(given, is_stream=True))
+
+
+def test_topics_are_found_by_name_pattern_and_partition(admin: FakeAdmin) -> None:
+    assert log().all_partitions() == {A, B}
+    assert log(subscribepattern="t.*").all_partitions() == {A, B, TopicPartition("trades", 0)}
+    assert log(subscribepattern=".*nal").all_partitions() == set(), "internal topics are left out"
+    assert log(assign='{"t": [1]}').all_partitions() == {B}
+
+
+def test_what_is_named_and_not_there_is_an_error(admin: FakeAdmin) -> None:
+    with pytest.raises(ClusterError, match="has no topic u, which subscribe names"):
+        log(subscribe="t,u").all_partitions()
+    with pytest.raises(ClusterError, match="has no partition t-7, which assign names"):
+        log(assign='{"t": [1, 7]}').all_partitions()
+    with pytest.raises(ClusterError, match="has no partition u-0 any more"):
+        log().earliest([TopicPartition("u", 0)])
+
+
+def test_a_cluster_that_was_away_is_connected_to_again(admin: FakeAdmin) -> None:
+    admin.is_away = True
+    assert log().partitions() == {A, B}
+    assert admin.closed == 1
+
+
+def test_the_end_is_that_of_the_isolation_level(admin: FakeAdmin) -> None:
+    assert log(subscribe="t", **{"kafka.isolation.level": "read_committed"}).latest([A]) == {A: 9}
+    log().latest([A])
+    assert admin.committed == [True, False]
+
+
+def test_limits_become_offsets(admin: FakeAdmin) -> None:
+    source = log()
+    assert source.resolve(Everywhere(EARLIEST), FIRST, LAST) == FIRST
+    assert source.resolve(Everywhere(LATEST), FIRST, LAST) == LAST
+    assert source.resolve(AtOffsets("startingOffsets", {A: EARLIEST, B: 4}), FIRST, LAST) == {A: 1, B: 4}
+    assert source.resolve(AtTimestamps("startingTimestamp", {}, 50), FIRST, LAST) == {A: 5, B: 5}
+    assert source.resolve(AtTimestamps("x", {A: 50, B: 100}, or_latest=True), FIRST, LAST) == {A: 5, B: 8}
+
+
+def test_a_limit_that_says_too_little_or_too_much_is_an_error(admin: FakeAdmin) -> None:
+    source = log()
+    with pytest.raises(ConfigError, match="startingOffsets does not say where t-1 is to be read"):
+        source.resolve(AtOffsets("startingOffsets", {A: 3}), FIRST, LAST)
+    with pytest.raises(ConfigError, match="startingOffsets names u-0, which is not read"):
+        source.resolve(AtOffsets("startingOffsets", {A: 3, B: 3, TopicPartition("u", 0): 1}), FIRST, LAST)
+    with pytest.raises(ClusterError, match="startingTimestamp: t-0, t-1 has no record that is so late"):
+        source.resolve(AtTimestamps("startingTimestamp", {}, 500, or_latest=False), FIRST, LAST)
+
+
+def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted(admin: FakeAdmin) -> None:
+    assert log().compacted(["t", "hidden"]) == {"t"}
