@@ -4,7 +4,10 @@ A client of another make writes what is read, and reads what is written.
 """
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +19,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tests.faults.numbered import wait_until
 from tests.oracle import Client, assert_same, read_messages, read_topic
 from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX, Note, make_topics, numbered, write
 
@@ -26,6 +30,8 @@ LONG_AGO = 1_600_000_000_123
 KEPT = {"retention.ms": "-1"}
 """Brokers delete records of such times at once otherwise."""
 MANY = 3_000
+KILLS = 3
+LAKE = Path(__file__).with_name("lake_program.py")
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 
 
@@ -235,3 +241,45 @@ def test_the_documented_programs_do_what_they_say(
     assert {key: value for key, value, at in sums if at == minute} == {
         key: str(total).encode() for key, total in first.items()
     }
+
+
+@pytest.mark.long
+def test_a_program_that_is_killed_again_and_again_has_each_record_once(
+    spark: SparkSession, source: Client, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Killed where batches are planned, read, written and committed; the first time before any batch is over."""
+    topic = unique("lake")
+    make_topics(source, {topic: 2})
+    lake = tmp_path / "lake"
+    command = [sys.executable, str(LAKE), source["bootstrap.servers"], topic, str(lake)]
+    written = 0
+    for turn in range(KILLS):
+        said = tmp_path / f"turn-{turn}"
+        with said.open("w") as log, subprocess.Popen(
+            command, stdout=log, stderr=log, start_new_session=True
+        ) as program:  # fmt: skip
+            try:
+                wait_until(lambda said=said: "started" in said.read_text(), "the query starts", 120)
+                planned = _count(lake / "checkpoint" / "offsets")
+                deadline = time.monotonic() + 120
+                while _count(lake / "checkpoint" / "offsets") <= planned + turn:
+                    assert time.monotonic() < deadline, said.read_text()[-2000:]
+                    write(source, topic, numbered(written, written + 50, partitions=2))
+                    written += 50
+                    time.sleep(0.2)
+                time.sleep(0.1 * turn)
+            finally:
+                os.killpg(program.pid, signal.SIGKILL)
+    done = subprocess.run([*command, "once"], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    expected = as_a_client_sees(source, topic)
+    found = rows_of(spark.read.parquet(str(lake / "records")).orderBy("partition", "offset"))
+    first = json.loads((lake / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1])
+    settled = first.get("begin", first["offsets"])[topic]  # Spark's first batch may be an empty one at its beginning
+    begin = {int(number): offset for number, offset in settled.items()}
+    assert found == {number: [row for row in rows if row[0] >= begin[number]] for number, rows in expected.items()}
+    assert sum(map(len, found.values())) > 50 * KILLS
+
+
+def _count(directory: Path) -> int:
+    return sum(1 for file in directory.glob("[0-9]*")) if directory.exists() else 0
