@@ -7,8 +7,11 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from tests.faults.sharing import wait_until_shared
 from tests.scenarios.data import grow_topic, make_topics
 from tests.scenarios.mirror import Mirror, StartMirror
+from tests.scenarios.test_identical_offsets import KEEPS, begin_at, spans
+from tests.scenarios.test_transactions import write_transactions
 from tests.strict import Scene, strict_scene
 
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster
@@ -67,3 +70,22 @@ def test_exactly_these_rights_do_over_a_restart_and_a_second_process(scene: Scen
     third.stop(60)
     assert_nothing_was_refused(second)
     assert_nothing_was_refused(third)
+
+
+def test_the_rows_for_kept_offsets_do_for_a_start_and_for_holes(start_mirror: StartMirror) -> None:
+    with strict_scene(KEEPS, "A.consumer.isolation.level = read_committed") as scene:
+        source, target = scene.admins["A"], scene.admins["backup"]
+        grow_topic(source, "orders", 2)
+        begin_at(source, "orders", 1000)
+        write_transactions(source, "orders", "writer")
+
+        def are_identical() -> bool:
+            try:
+                return spans(target, "A.orders", 2) == spans(source, "orders", 2)
+            except ClusterError:  # it is not there yet
+                return False
+
+        mirror = start_mirror(scene.text)
+        mirror.wait_until(are_identical, "offsets are identical")
+        mirror.stop(60)
+        assert_nothing_was_refused(mirror)
