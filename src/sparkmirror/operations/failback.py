@@ -244,15 +244,15 @@ def _behind_map(
     target_end: int,
 ) -> int:
     """Where the mirrored records end that the map lacks, -1 where it lacks none. Writers store the map after the
-    positions: of a mirror that was killed, or still runs, it ends before them. Reads both logs from there on."""
+    positions: of a mirror that was killed, or still runs, it ends before them. Reads both logs from there on, the
+    target's until all are found: any number of aborted transactions may lie between."""
     known, position = maps.map_of(where), positions.get(where, 0)
     if known is None or not known.end_source < position:
         return -1
-    end = min(target_end, known.end_target + 2 * (position - known.end_source))  # a marker for each record, at most
     with open_tail(flow.source, "failback", [where], is_internal=False) as tail:
         missing = list(tail.read_between(where, known.end_source, position))
     with open_tail(flow.target, "failback", [remote], is_internal=False) as tail:
-        return mirrored_end(missing, tail.read_between(remote, known.end_target, end))
+        return mirrored_end(missing, tail.read_between(remote, known.end_target, target_end))
 
 
 def export(
