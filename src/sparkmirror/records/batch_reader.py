@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from sparkmirror.model import NO_TOPIC_ID
 from sparkmirror.records.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -28,9 +29,12 @@ class RecordsReader(DataSourceReader):
         options = self._options
         with closing(SourceLog(options)) as log:
             ranges = plan_batch(log, options)
-            compacted = log.compacted({one.where.topic for one in ranges})
+            compacted, ids = log.compacted({one.where.topic for one in ranges}), log.topic_ids
         parts = split_ranges(ranges, options.partitions_min, options.records_max)
-        return [InputPartition(TaskRange(one, one.where.topic in compacted)) for one in parts]
+        return [
+            InputPartition(TaskRange(one, one.where.topic in compacted, ids.get(one.where.topic, NO_TOPIC_ID)))
+            for one in parts
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """One range. Spark asks for the partition None where there is none."""
@@ -49,7 +53,7 @@ def plan_batch(log: "SourceLog", options: ReadOptions) -> "list[OffsetRange]":
     first = log.resolve(options.starting, earliest, latest)
     end = log.resolve(options.ending, earliest, latest)
     for offsets in (first, end):
-        check_held(offsets, earliest, latest, is_fatal=options.fail_on_data_loss)
+        check_held(offsets, earliest, latest, options)
     return [OffsetRange(where, first[where], end[where]) for where in sorted(first) if first[where] < end[where]]
 
 
@@ -57,16 +61,16 @@ def check_held(
     offsets: "dict[TopicPartition, int]",
     earliest: "dict[TopicPartition, int]",
     latest: "dict[TopicPartition, int]",
-    *,
-    is_fatal: bool,
+    options: ReadOptions,
 ) -> None:
-    """Moves offsets that the logs do not have into them. Raises DataLoss if `is_fatal`."""
+    """Moves offsets that the logs do not have into them. Raises DataLoss, unless the options say to go on."""
     from sparkmirror.records.source_log import report_loss
 
     for where, offset in sorted(offsets.items()):
         if not earliest[where] <= offset <= latest[where]:
+            last = "its first open transaction" if options.read_committed and offset > latest[where] else "its end"
             report_loss(
-                f"{where} does not hold offset {offset}: its log goes from {earliest[where]} to {latest[where]}.",
-                is_fatal=is_fatal,
+                f"{where} does not hold offset {offset}: it is read from {earliest[where]} to {last}, {latest[where]}.",
+                is_fatal=options.fail_on_data_loss,
             )
             offsets[where] = min(max(offset, earliest[where]), latest[where])

@@ -119,7 +119,13 @@ class SourceLog:
 
     def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
         """Where consumers may read to, by the isolation level. Raises as `earliest`."""
-        committed = self._options.read_committed
+        return self._ends(partitions, committed=self._options.read_committed)
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Where the logs end, open transactions included. Raises as `earliest`."""
+        return self._ends(partitions, committed=False)
+
+    def _ends(self, partitions: Collection[TopicPartition], *, committed: bool) -> Offsets:
         return self._ask(
             lambda admin: _all(admin.await_latest_offsets(partitions, read_committed=committed), partitions)
         )

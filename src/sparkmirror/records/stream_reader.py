@@ -30,6 +30,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bounds: dict[TopicPartition, int] | None = None
         self._latest: dict[TopicPartition, int] = {}
         self._reported: set[str] = set()
+        self._gone: set[TopicPartition] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_log": None}
@@ -43,7 +44,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._bounds = self.log.latest(self.log.all_partitions())
+        self._bounds = self.log.latest(self.log.partitions())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.offsets_max
@@ -57,48 +58,62 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partitions = self.log.all_partitions()
             earliest, latest = self.log.earliest(partitions), self.log.latest(partitions)
             first = self.log.resolve(self._options.starting, earliest, latest)
-            check_held(first, earliest, latest, is_fatal=self._options.fail_on_data_loss)
+            check_held(first, earliest, latest, self._options)
             self._initial = StreamOffset(first, {}, self._ids_of(first), is_initial=True)
         return self._initial.as_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next batch ends; `start` itself where there is nothing new."""
+        """Where the next batch ends; `start` itself where there is nothing new. A partition that is not seen keeps its
+        place: when its topic is there again, the offset counts, unless it is another topic."""
         from sparkmirror.records.ranges import limit_offsets
 
         before = StreamOffset.from_json(start)
-        found = self.log.partitions(expected=before.offsets)
-        self._report_deleted(before.offsets.keys() - found)
-        first, begin = self._firsts(before, found)
+        found = self.log.partitions(expected=before.offsets.keys() - self._gone)
+        self._report_absent(before.offsets.keys() - found)
+        remade = self._remade(before)
+        absent = {one: at for one, at in before.offsets.items() if one not in found and one.topic not in remade}
+        first, begin = self._firsts(before, found, remade)
+        if before.is_initial:
+            begin |= absent
         self._latest = self._ends(first)
-        for where in [one for one, end in self._latest.items() if end < first[one]]:
-            first[where] = begin[where] = self._restart(where, first[where])
+        self._heed_cut_logs(before, first, begin)
         ends = dict(self._latest)
         if isinstance(limit, ReadMaxRows):
             ends = limit_offsets(first, ends, limit.max_rows)
+        ends |= absent
         if ends == before.offsets and (before.is_initial or not begin):
             return start
-        return StreamOffset(ends, begin, self._ids_of(ends)).as_json()
+        return StreamOffset(ends, begin, self._ids_of(ends, before)).as_json()
 
-    def _ids_of(self, offsets: "Mapping[TopicPartition, int]") -> "dict[str, UUID]":
-        """Of the topics of which the cluster tells an id."""
+    def _ids_of(self, offsets: "Mapping[TopicPartition, int]", before: StreamOffset | None = None) -> "dict[str, UUID]":
+        """Of the topics of which the cluster tells an id, or of which the position `before` has one."""
         names = {where.topic for where in offsets}
-        return {name: found for name, found in self.log.topic_ids.items() if name in names and found != NO_TOPIC_ID}
+        known = {name: found for name, found in self.log.topic_ids.items() if found != NO_TOPIC_ID}
+        if before is not None:
+            known = {**before.topics, **known}
+        return {name: found for name, found in known.items() if name in names}
 
     def _firsts(
-        self, before: StreamOffset, found: "set[TopicPartition]"
+        self, before: StreamOffset, found: "set[TopicPartition]", remade: "set[str]"
     ) -> "tuple[dict[TopicPartition, int], dict[TopicPartition, int]]":
         """Where the batch begins in each partition, and in those that the position before does not settle."""
         wanted = found if self._bounds is None else found & (self._bounds.keys() | before.offsets.keys())
-        known = {where: offset for where, offset in before.offsets.items() if where in wanted}
-        for name in sorted({where.topic for where in known}):
-            if is_another_topic(before.topics.get(name, NO_TOPIC_ID), self.log.topic_ids.get(name, NO_TOPIC_ID)):
-                self._report(f"The topic {name} was deleted and made again.")
-                known = {where: offset for where, offset in known.items() if where.topic != name}
+        known = {one: at for one, at in before.offsets.items() if one in wanted and one.topic not in remade}
         fresh = self.log.earliest(wanted - known.keys()) if wanted - known.keys() else {}
         for where, offset in sorted(fresh.items()):
             if offset:
                 self._report(f"{where} is new, and its log begins at offset {offset}, not at 0.")
         return known | fresh, {**(known if before.is_initial else {}), **fresh}
+
+    def _remade(self, before: StreamOffset) -> "set[str]":
+        """The topics that are others than those of that name whose offsets are known."""
+        found = {name for name, known in before.topics.items() if is_another_topic(known, self._id_of(name))}
+        for name in sorted(found):
+            self._report(f"The topic {name} was deleted and made again.")
+        return found
+
+    def _id_of(self, topic: str) -> "UUID":
+        return self.log.topic_ids.get(topic, NO_TOPIC_ID)
 
     def _ends(self, first: "Mapping[TopicPartition, int]") -> "dict[TopicPartition, int]":
         """Where the logs end now; with the trigger AvailableNow where they ended when the query started."""
@@ -107,19 +122,34 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return latest
         return {where: min(end, max(self._bounds.get(where, 0), first[where])) for where, end in latest.items()}
 
-    def _restart(self, where: "TopicPartition", read_to: int) -> int:
-        earliest = self.log.earliest([where])[where]
-        self._report(
-            f"{where} was read to offset {read_to}, and its log now ends at {self._latest[where]}: it was cut, or the "
-            f"topic was made again. Its log begins at offset {earliest}."
-        )
-        return earliest
+    def _heed_cut_logs(
+        self, before: StreamOffset, first: "dict[TopicPartition, int]", begin: "dict[TopicPartition, int]"
+    ) -> None:
+        """Where logs end before what was read: behind an open transaction there is nothing to do but to wait; a log
+        that was cut goes on at its end; one that may be of another topic is read from its beginning."""
+        short = [one for one, end in self._latest.items() if end < first[one]]
+        ends = self.log.high_watermarks(short) if short else {}
+        for where in short:
+            if ends[where] >= first[where]:
+                self._latest[where] = first[where]
+                continue
+            is_same = before.topics.get(where.topic) == self._id_of(where.topic)
+            goes_on = self._latest[where] if is_same else self.log.earliest([where])[where]
+            why = "it was cut" if is_same else "it was cut, or the topic was made again"
+            self._report(
+                f"{where} was read to offset {first[where]}, and its log now ends at {ends[where]}: {why}. It is read "
+                f"from offset {goes_on} on."
+            )
+            first[where] = begin[where] = goes_on
 
-    def _report_deleted(self, gone: "set[TopicPartition]") -> None:
-        from sparkmirror.records.source_log import name_some
+    def _report_absent(self, absent: "set[TopicPartition]") -> None:
+        """Each time that a partition goes."""
+        from sparkmirror.records.source_log import name_some, report_loss
 
-        if gone:
-            self._report(f"{name_some(gone)} is no longer in the cluster.")
+        if gone := absent - self._gone:
+            what = f"{name_some(gone)} is no longer in the cluster, or not among what is read."
+            report_loss(what, is_fatal=self._options.fail_on_data_loss)
+        self._gone = absent
 
     def _report(self, what: str) -> None:
         """Once, where the query goes on."""
@@ -141,7 +171,11 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = [OffsetRange(where, first[where], after.offsets[where]) for where in sorted(after.offsets)]
         compacted = self.log.compacted({one.where.topic for one in ranges if one.size > 0})
         parts = split_ranges(ranges, options.partitions_min, options.records_max)
-        return [InputPartition(TaskRange(one, one.where.topic in compacted)) for one in parts]
+        ids = after.topics
+        return [
+            InputPartition(TaskRange(one, one.where.topic in compacted, ids.get(one.where.topic, NO_TOPIC_ID)))
+            for one in parts
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from sparkmirror.records.range_reader import read_range

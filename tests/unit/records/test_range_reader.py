@@ -8,9 +8,10 @@ from tests.unit.records.test_rows import part_of
 
 from sparkmirror.batch.part import Part
 from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.wire.lookup import Span
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.fetch.log_range import LogRange, RangeGone
+from sparkmirror.pipeline.fetch.log_range import AnotherTopic, LogRange, RangeGone
 from sparkmirror.records import range_reader
 from sparkmirror.records.options import read_options
 from sparkmirror.records.range_reader import TaskRange, read_range
@@ -70,3 +71,53 @@ def test_what_retention_took_ends_the_read_or_is_said(
     assert offsets(3, 8, failondataloss="false") == [], "all of it is gone"
     assert offsets(40, 50, failondataloss="false") == [], "the log was cut"
     assert len(caplog.messages) == 3
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *problems: Exception) -> list[tuple[int, int]]:
+    """What was asked of a log of offsets 0 … 999, whose first answers are these."""
+    asked: list[tuple[int, int]] = []
+    waiting = list(problems)
+
+    def read(_settings: object, wanted: LogRange) -> Iterator[Part]:
+        asked.append((wanted.first, wanted.end))
+        if waiting:
+            raise waiting.pop(0)
+        records = [Record(at, 0, None, b"v") for at in range(wanted.first, wanted.end)]
+        yield part_of(encode_batch(records, base_offset=wanted.first))
+
+    monkeypatch.setattr(range_reader, "read_parts", read)
+    monkeypatch.setattr(range_reader, "look_up_span", lambda *_: Span(0, 1000))
+    monkeypatch.setattr(range_reader, "_PAUSE_SECONDS", 0.0)
+    return asked
+
+
+def test_one_wrong_answer_of_a_broker_skips_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answers(monkeypatch, RangeGone("gone"))
+    assert offsets(5, 9, failondataloss="false") == [5, 6, 7, 8]
+    assert asked == [(5, 9), (5, 9)]
+    answers(monkeypatch, *[RangeGone("t-0 no longer holds offset 5.")] * 20)
+    with pytest.raises(ClusterUnreachable, match="Its leader says that the log holds it"):
+        offsets(5, 9, failondataloss="false")
+
+
+def test_a_topic_that_was_made_again_is_not_read_by_the_offsets_of_the_former(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers(monkeypatch, AnotherTopic("made again"))
+    with pytest.raises(DataLoss, match="The topic t was deleted and made again before offsets 5 to 8 were read"):
+        offsets(5, 9)
+    asked = answers(monkeypatch, AnotherTopic("made again"))
+    assert offsets(5, 9, failondataloss="false") == []
+    assert (asked, len(caplog.messages)) == ([(5, 9)], 1)
+
+
+def test_a_range_longer_than_its_log_ends_where_the_log_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = ClusterUnreachable("sends no more")
+    answers(monkeypatch, silent)
+    with pytest.raises(DataLoss, match="t-0 was to be read to offset 2000, and its log ends at 1000: it was cut"):
+        offsets(1000, 2000)
+    answers(monkeypatch, silent)
+    assert offsets(1000, 2000, failondataloss="false") == []
+    answers(monkeypatch, silent)
+    with pytest.raises(ClusterUnreachable):
+        offsets(5, 9, failondataloss="false")

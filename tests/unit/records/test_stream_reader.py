@@ -31,6 +31,8 @@ class FakeLog(SourceLog):
         self.ends = ends
         self.starts = dict.fromkeys(ends, 0)
         self.topic_ids = {"t": FIRST_ID}
+        self.open = 0
+        """Offsets behind the first open transaction."""
 
     def partitions(self, expected: Collection[TopicPartition] = ()) -> set[TopicPartition]:
         return set(self.ends)
@@ -43,6 +45,9 @@ class FakeLog(SourceLog):
 
     def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {where: self.ends[where] for where in partitions}
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {where: self.ends[where] + self.open for where in partitions}
 
     def resolve(
         self, limit: OffsetLimit, earliest: dict[TopicPartition, int], latest: dict[TopicPartition, int]
@@ -151,10 +156,12 @@ def test_what_is_lost_ends_the_query() -> None:
     stream = reader(log)
     first = stream.latestOffset(stream.initialOffset(), ALL)
     log.ends = {A: 6}
-    with pytest.raises(DataLoss, match=r"t-1 is no longer in the cluster\. The read ends because records may be lost"):
+    with pytest.raises(DataLoss, match=r"t-1 is no longer in the cluster, or not among what is read\. The read ends"):
         stream.latestOffset(first, ALL)
     log.ends = {A: 4, B: 2}
-    with pytest.raises(DataLoss, match="t-0 was read to offset 6, and its log now ends at 4: it was cut, or the topic"):
+    with pytest.raises(
+        DataLoss, match=r"t-0 was read to offset 6, and its log now ends at 4: it was cut\. It is read from"
+    ):
         stream.latestOffset(first, ALL)
     log.ends, log.starts = {A: 6, B: 2, C: 9}, {A: 0, B: 0, C: 5}
     with pytest.raises(DataLoss, match="t-2 is new, and its log begins at offset 5"):
@@ -182,8 +189,58 @@ def test_a_query_that_may_lose_records_says_so_and_goes_on(caplog: pytest.LogCap
     with caplog.at_level(logging.WARNING):
         second = stream.latestOffset(first, ALL)
         assert stream.latestOffset(second, ALL) == second
-    assert ranges(stream, first, second) == [(A, 0, 4)], "the topic was made again"
+    assert ranges(stream, first, second) == [], "nothing that was read comes again"
     assert sum("Records may be lost to a read of kafka-records" in line for line in caplog.messages) == 2
+    log.ends = {A: 7, B: 5}
+    third = stream.latestOffset(second, ALL)
+    assert ranges(stream, second, third) == [(A, 4, 7), (B, 2, 5)], "what was not seen for a while keeps its place"
+
+
+def test_where_topics_have_no_ids_a_log_that_is_shorter_is_read_from_its_beginning() -> None:
+    log = FakeLog({A: 6})
+    log.topic_ids = {}
+    stream = reader(log, failondataloss="false")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    log.ends = {A: 4}
+    assert ranges(stream, first, stream.latestOffset(first, ALL)) == [(A, 0, 4)], "perhaps it was made again"
+
+
+def test_an_open_transaction_behind_which_was_read_is_waited_for() -> None:
+    """The query had read what was not committed, and began again with read_committed."""
+    log = FakeLog({A: 8})
+    stream = reader(log, **{"kafka.isolation.level": "read_committed"})
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    log.ends, log.open = {A: 5}, 3
+    assert stream.latestOffset(first, ALL) == first
+    log.ends, log.open = {A: 9}, 0
+    assert ranges(stream, first, stream.latestOffset(first, ALL)) == [(A, 8, 9)]
+
+
+def test_a_partition_that_is_away_is_read_on_unless_its_topic_is_another_one(caplog: pytest.LogCaptureFixture) -> None:
+    log = FakeLog({A: 6, B: 3})
+    stream = reader(log, failondataloss="false")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    log.ends, log.topic_ids = {}, {}
+    assert stream.latestOffset(first, ALL) == first
+    log.ends, log.topic_ids = {A: 7, B: 3}, {"t": FIRST_ID}
+    second = stream.latestOffset(first, ALL)
+    assert ranges(stream, first, second) == [(A, 6, 7)]
+    log.ends, log.topic_ids = {A: 2}, {"t": SECOND_ID}
+    third = stream.latestOffset(second, ALL)
+    assert ranges(stream, second, third) == [(A, 0, 2)]
+    log.ends = {A: 2, B: 4}
+    assert ranges(stream, third, stream.latestOffset(third, ALL)) == [(B, 0, 4)], "the former offset does not count"
+    assert sum("no longer in the cluster" in line for line in caplog.messages) == 2, "each time"
+
+
+def test_a_task_reads_the_topic_alone_that_its_batch_was_planned_of() -> None:
+    log = FakeLog({A: 6})
+    stream = reader(log)
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, ALL)
+    log.topic_ids = {"t": SECOND_ID}
+    (task,) = reader(log).partitions(start, through_the_checkpoint(first))
+    assert task.value.topic_id == FIRST_ID
 
 
 def test_the_end_that_the_query_s_progress_shows_is_that_of_the_logs() -> None:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchPosition
 from sparkmirror.kafka.wire.lookup import dial_leader
-from sparkmirror.model import NO_EPOCH, TopicPartition
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.relay.ring import PrivateMemory
 
@@ -45,16 +46,21 @@ class RangeGone(ClusterError):
     """The log no longer has the wanted offsets: retention deleted them, or the topic was made again."""
 
 
+class AnotherTopic(RangeGone):
+    """The topic of that name is another one than the range is of."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogRange:
     """The range to read: offsets `first` … `end - 1`; with `read_committed` without records of aborted transactions.
-    The last offsets of a `compacted` log may have no records."""
+    The last offsets of a `compacted` log may have no records. Where `topic_id` is known, only that topic is read."""
 
     where: TopicPartition
     first: int
     end: int
     read_committed: bool
     compacted: bool = False
+    topic_id: UUID = NO_TOPIC_ID
 
 
 def read_parts(settings: ClientSettings, wanted: LogRange, clock: Clock = SYSTEM_CLOCK) -> Iterator[Part]:
@@ -145,6 +151,9 @@ class _Reader:
     def _connect(self) -> FetchConnection:
         where = self._wanted.where
         link, view = dial_leader(self._settings, where)
+        if is_another_topic(self._wanted.topic_id, view.topic_ids.get(where.topic, NO_TOPIC_ID)):
+            link.close()
+            raise AnotherTopic(f"{where.topic} on {self._settings.alias} was deleted and made again.")
         connection = FetchConnection(link, PrivateMemory(), self._limits)
         self._connection = connection
         self._topic_key = view.topic_ids[where.topic] if connection.by_id else where.topic
