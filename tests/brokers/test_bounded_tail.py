@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
+from tests.scenarios.test_transactions import write_transactions
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka import tail as tails
@@ -61,6 +62,18 @@ def test_of_a_mirrored_topic_nothing_is_passed_over(
         pytest.raises(ProtocolError, match="batch at offset 1 cannot be read: a zstd record batch holds more than"),
     ):
         tail.read_to_end(30)
+
+
+def test_what_transactions_aborted_is_read_where_a_caller_asks_for_all(
+    target_cluster: KafkaCluster, target: Admin, unique: Callable[[str], str]
+) -> None:
+    topic = unique("aborted")
+    assert target.create_topics([NewTopic(topic, 2, 1)]) == {topic: None}
+    write_transactions({"bootstrap.servers": target_cluster.bootstrap_servers}, topic, unique("writer"))
+    where = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    for committed, records in ((True, 150), (False, 300)):
+        with TopicTail(target.connection.settings, where, read_committed=committed) as tail:
+            assert len(tail.read_to_end(30)) == records
 
 
 def test_a_quiet_tail_has_no_news_until_a_record_has_come(

@@ -184,7 +184,10 @@ def test_a_write_keeps_times_partitions_and_headers(
 ERRORS: Mapping[str, tuple[dict[str, str], str]] = {
     "a topic that is not there": ({"subscribe": "absent"}, "has no topic absent, which subscribe names"),
     "an option that is not known": ({"subscribr": "x"}, "kafka-records has no option `subscribr`"),
-    "offsets that are gone": ({"startingOffsets": '{"%s": {"0": 3}}'}, "does not hold offset 3: it is read from 10 to its end"),
+    "offsets that are gone": (
+        {"startingOffsets": '{"%s": {"0": 3}}'},
+        "does not hold offset 3: it is read from 10 to its end",
+    ),
     "offsets that are not named": ({"startingOffsets": '{"other": {"0": 3}}'}, "does not say where"),
 }
 

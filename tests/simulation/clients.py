@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.simulation.cluster import Cluster
+from tests.simulation.log import PartitionLog
 from tests.simulation.network import Network
 from tests.simulation.scheduler import World
 from tests.simulation.wire import REQUESTS
@@ -141,16 +142,17 @@ def _response(request: Any) -> Any:
 
 
 class SimTail:
-    """Stands for `TopicTail`: committed records only, each partition in its order, partitions in any."""
+    """Stands for `TopicTail`: each partition in its order, partitions in any."""
 
     def __init__(
         self, world: World, net: Network, settings: ClientSettings, partitions: Sequence[TopicPartition],
-        wait_seconds: float = 0.5, *, is_internal: bool = True,
+        wait_seconds: float = 0.5, *, is_internal: bool = True, read_committed: bool = True,
     ) -> None:  # fmt: skip
         self._world = world
         self._net = net
         self._cluster = _cluster(net, settings)
         self._at = dict.fromkeys(partitions, 0)
+        self._committed = read_committed
 
     def __enter__(self) -> Self:
         return self
@@ -189,10 +191,10 @@ class SimTail:
             if partition is None or not self._leads(where):
                 continue
             log, at = partition.log, max(self._at[where], partition.log.start)
-            for one in log.read(at, log.last_stable, 1 << 30):
-                if not one.is_control and not one.is_aborted:
+            for one in log.read(at, self._end(log), 1 << 30):
+                if not one.is_control and not (one.is_aborted and self._committed):
                     found += [_record(where, record) for record in one.records if record.offset >= at]
-            self._at[where] = max(at, log.last_stable)
+            self._at[where] = max(at, self._end(log))
         return found
 
     def read_to_end(self, seconds_max: float = 60.0) -> list[TailRecord]:
@@ -204,8 +206,11 @@ class SimTail:
                     raise ClusterUnreachable(f"{where} has no leader")
                 self._world.sleep(0.1)
             partition = self._cluster.partition(where)
-            ends[where] = 0 if partition is None else partition.log.last_stable
+            ends[where] = 0 if partition is None else self._end(partition.log)
         return self.read_to(ends, seconds_max)
+
+    def _end(self, log: PartitionLog) -> int:
+        return log.last_stable if self._committed else log.high_watermark
 
     def read_to(self, ends: Mapping[TopicPartition, int], seconds_max: float = 60.0) -> list[TailRecord]:
         records: list[TailRecord] = []

@@ -27,13 +27,15 @@ def open_tail(
     wait_seconds: float = WAIT_SECONDS,
     *,
     is_internal: bool = True,
+    read_committed: bool = True,
 ) -> TopicTail:
-    """Reads `partitions` from the beginning, committed records only; raises what `open_admin` raises.
+    """Reads `partitions` from the beginning; raises what `open_admin` raises.
 
-    `wait_seconds` and `is_internal` are as in TopicTail; FOLLOWING_WAIT_SECONDS suits callers that poll now and then
-    and never seek.
+    `wait_seconds`, `is_internal` and `read_committed` are as in TopicTail; FOLLOWING_WAIT_SECONDS suits callers that
+    poll now and then and never seek.
     """
-    return TopicTail(client_settings(cluster, role), partitions, wait_seconds, is_internal=is_internal)
+    settings = client_settings(cluster, role)
+    return TopicTail(settings, partitions, wait_seconds, is_internal=is_internal, read_committed=read_committed)
 
 
 _LOOK_SECONDS = 5.0

@@ -1,7 +1,7 @@
 """Reads small internal topics from the beginning and then follows them; opened by `kafka.clients.open_tail`.
 
 Used by the ledger, and by the readers of the command and status topics. A `KafkaConsumer` without a group: partitions
-are assigned by hand, nothing is committed, only committed records are seen.
+are assigned by hand, nothing is committed, only committed records are seen unless a caller asks for all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +56,7 @@ class TopicTail:
         wait_seconds: float = WAIT_SECONDS,
         *,
         is_internal: bool = True,
+        read_committed: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Connects. A broker without new records answers after `wait_seconds`, and a `seek` waits for that.
@@ -69,7 +70,9 @@ class TopicTail:
         self._settings = settings
         self._clock = clock
         self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
-        self._consumer = _open_consumer(settings, wait_seconds)
+        self._consumer = _open_consumer(
+            settings, wait_seconds, "read_committed" if read_committed else "read_uncommitted"
+        )
         bytes_max = INTERNAL_BYTES_MAX if is_internal else UNPACKED_BYTES_MAX
         bound_batches(self._consumer, bytes_max, passes_over=is_internal)
         self._consumer.assign(self._partitions)
@@ -126,7 +129,8 @@ class TopicTail:
     def read_between(self, partition: TopicPartition, first: int, end: int) -> Iterator[TailRecord]:
         """The records of a tail's one partition from offset `first` on and below `end`, as they come.
 
-        Markers and what transactions aborted are none. Raises ClusterUnreachable when the cluster falls silent.
+        Markers are none, nor with `read_committed` what transactions aborted. Raises ClusterUnreachable when the
+        cluster falls silent.
         """
         self.seek(partition, first)
         ends = {ClientPartition(partition.topic, partition.partition): end}
@@ -183,7 +187,7 @@ def read_range(
         return [record for record in tail.read_to_end(seconds_max) if record.offset < end]
 
 
-def _open_consumer(settings: ClientSettings, wait_seconds: float) -> Any:
+def _open_consumer(settings: ClientSettings, wait_seconds: float, isolation_level: str) -> Any:
     arguments = settings.client_arguments() | {"bootstrap_timeout_ms": int(BOOTSTRAP_SECONDS_MAX * 1000)}
     idle_ms = arguments["request_timeout_ms"] + 1000
     arguments["connections_max_idle_ms"] = max(arguments["connections_max_idle_ms"], idle_ms)
@@ -194,7 +198,7 @@ def _open_consumer(settings: ClientSettings, wait_seconds: float) -> Any:
             group_id=None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            isolation_level="read_committed",
+            isolation_level=isolation_level,
             allow_auto_create_topics=False,
             fetch_max_wait_ms=min(int(wait_seconds * 1000), arguments["request_timeout_ms"] // 2),
             max_poll_records=_POLL_RECORDS_MAX,

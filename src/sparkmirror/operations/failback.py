@@ -244,13 +244,16 @@ def _behind_map(
     target_end: int,
 ) -> int:
     """Where the mirrored records end that the map lacks, -1 where it lacks none. Writers store the map after the
-    positions: of a mirror that was killed, or still runs, it ends before them. Reads both logs from there on, the
-    target's until all are found: any number of aborted transactions may lie between."""
+    positions: of a mirror that was killed, or still runs, it ends before them; one that ends behind them is of the
+    source's former log. Reads both logs from there on, as the flow reads them, the target's until all are found: any
+    number of aborted transactions may lie between."""
     known, position = maps.map_of(where), positions.get(where, 0)
-    if known is None or not known.end_source < position:
+    if known is None or known.end_source == position:
         return -1
-    with open_tail(flow.source, "failback", [where], is_internal=False) as tail:
-        missing = list(tail.read_between(where, known.end_source, position))
+    first = known.end_source if known.end_source < position else 0
+    committed = flow.consumer.isolation_level == "read_committed"
+    with open_tail(flow.source, "failback", [where], is_internal=False, read_committed=committed) as tail:
+        missing = list(tail.read_between(where, first, position))
     with open_tail(flow.target, "failback", [remote], is_internal=False) as tail:
         return mirrored_end(missing, tail.read_between(remote, known.end_target, target_end))
 
