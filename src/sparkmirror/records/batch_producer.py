@@ -24,7 +24,7 @@ from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.kafka.wire.lookup import ClusterView, look_up
 from sparkmirror.kafka.wire.producer_ids import fresh_producer
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.answers import MESSAGE_TOO_LARGE, BatchOutcome, describe, judge
+from sparkmirror.pipeline.produce.answers import MESSAGE_TOO_LARGE, BatchOutcome, describe, judge, leaves_doubt
 
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 1.0
@@ -76,6 +76,8 @@ class BatchProducer:
         self._problem = ""
         self._is_stalled = False
         self._is_unknown = False
+        self._doubtful: set[TopicPartition] = set()
+        """Whose batch may be in the log though no broker has said so: only as it is can brokers know it again."""
 
     def close(self) -> None:
         """Drops what is not acknowledged."""
@@ -108,7 +110,7 @@ class BatchProducer:
         pause = _PAUSE_SECONDS
         while self._waiting:
             self._collect()
-            if self._is_unknown:
+            if self._is_unknown and not self._doubtful:
                 self._identity, self._sequences, self._is_unknown = fresh_producer(self._settings), {}, False
             if self._waiting and self._is_stalled:
                 if time.monotonic() + pause > self._ends_at:
@@ -142,6 +144,7 @@ class BatchProducer:
             try:
                 self._requests[node] = self._request(node, partitions)
             except (OSError, ClusterUnreachable, ProtocolError) as problem:
+                self._doubtful.update(partitions)
                 self._lose(node, problem)
 
     def _request(self, node: int, partitions: list[TopicPartition]) -> _Request:
@@ -170,6 +173,7 @@ class BatchProducer:
             try:
                 answer = wire.decode_produce(request.version, memoryview(request.link.collect()))
             except (OSError, ProtocolError) as problem:
+                self._doubtful.update(request.partitions.values())
                 self._lose(node, problem)
                 continue
             for produced in answer.partitions:
@@ -180,8 +184,18 @@ class BatchProducer:
     def _take(self, where: TopicPartition, produced: ProducedPartition) -> None:
         piece = self._waiting[where][0]
         outcome = judge(produced.error, is_head=True)
+        if outcome in (BatchOutcome.DONE, BatchOutcome.RESTART):  # a log that had it would have known it
+            self._doubtful.discard(where)
+        elif leaves_doubt(produced.error):
+            self._doubtful.add(where)
         if outcome is BatchOutcome.DONE:
             self._done(where, piece, produced.base_offset)
+        elif produced.error == MESSAGE_TOO_LARGE and where in self._doubtful:
+            raise ClusterError(
+                f"{where} no longer takes a batch of {len(piece.data)} bytes, and may have taken it when it was sent "
+                "before: no broker answered then. In smaller batches its records might come twice.",
+                "Raise max.message.bytes of the topic again, and repeat the write.",
+            )
         elif produced.error == MESSAGE_TOO_LARGE:
             self._waiting[where].popleft()
             self._waiting[where].extendleft(reversed(_halves(where, piece)))

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparkmirror.batch.arrow_content import CONTENT, put_content
@@ -68,7 +69,13 @@ def _content(rows: pa.RecordBatch, name: str) -> pa.Array:
     wanted = _HEADER_TYPE if name == "headers" else pa.binary()
     if name not in rows.schema.names:
         return pa.nulls(rows.num_rows, wanted)
-    return rows.column(name).cast(wanted)
+    found = rows.column(name).cast(wanted)
+    if name == "headers" and pc.struct_field(found.flatten(), "key").null_count:
+        raise ClusterError(
+            "A row that was to be written has a header without a name: in its column `headers`, a `key` is null.",
+            "Leave such headers out with filter(headers, h -> h.key is not null).",
+        )
+    return found
 
 
 def _timestamps(rows: pa.RecordBatch, now_ms: int) -> NDArray[np.int64]:

@@ -160,3 +160,23 @@ def test_a_topic_that_is_not_there_is_an_error(broker: Broker, monkeypatch: pyte
     monkeypatch.setattr(batch_producer, "_APPEARS_SECONDS", 0)
     with pytest.raises(ClusterError, match="records cannot go to topic u: UNKNOWN_TOPIC_OR_PARTITION"):
         BatchProducer(SETTINGS, 5).size_of("u")
+
+
+def test_a_batch_in_doubt_is_not_sent_in_parts(broker: Broker) -> None:
+    """The first answer was lost, and then the topic's limit was lowered."""
+    broker.answers = lambda _, count: ConnectionResetError("away") if count == 1 else 10
+    producer = BatchProducer(SETTINGS, 5)
+    producer.send({A: piece(b"1", b"2")})
+    with pytest.raises(ClusterError, match=r"no longer takes a batch of .* and may have taken it when"):
+        producer.flush()
+
+
+def test_no_new_producer_id_while_a_batch_is_in_doubt(broker: Broker) -> None:
+    """B's answer may have been that it is written: under another id it would be written again."""
+    broker.answers = lambda where, count: {1: 59, 2: 20, 3: 59}.get(count, 0)
+    producer = BatchProducer(SETTINGS, 5)
+    producer.send({A: piece(b"1"), B: piece(b"x")})
+    producer.flush()
+    assert broker.taken == [
+        (A, 1, 0, [b"1"]), (B, 1, 0, [b"x"]), (A, 1, 0, [b"1"]), (B, 1, 0, [b"x"]), (A, 2, 0, [b"1"])
+    ]  # fmt: skip

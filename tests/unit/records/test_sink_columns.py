@@ -42,6 +42,13 @@ def test_key_value_headers_and_time_are_kept() -> None:
     ]
 
 
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
+def test_a_header_without_a_name_is_refused(header: object) -> None:
+    headers = pa.array([None, [{"key": "a", "value": None}, header]], pa.list_(HEADER))
+    with pytest.raises(ClusterError, match="a header without a name: in its column `headers`, a `key` is null"):
+        records_of(rows(value=pa.array([b"1", b"2"]), headers=headers), NOW)
+
+
 def test_text_is_written_as_its_bytes() -> None:
     batch = rows(value=pa.array(["ä", None]))
     assert decoded(records_of(batch, NOW)) == [Record(0, NOW, None, "ä".encode()), Record(1, NOW, None, None)]
