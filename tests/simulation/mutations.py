@@ -157,7 +157,7 @@ MUTATIONS = (
     Mutation("a group goes back by the map of a former log", "operations/failback.py",
              "former = ledger_offsets(flow).keys() - positions.keys()", "former = frozenset[TopicPartition]()"),
     Mutation("a reverse flow starts where the map ends", "operations/failback.py",
-             "if known is None or not known.end_source < position:", "if True:"),
+             "if known is None or known.end_source == position:", "if True:"),
     Mutation("an excluded setting is copied", "sync/flow.py",
              "is_copied=own.should_replicate_config_property if own else lambda key: not excluded.accepts(key),",
              "is_copied=own.should_replicate_config_property if own else lambda _: True,"),

@@ -144,7 +144,6 @@ class BatchProducer:
             try:
                 self._requests[node] = self._request(node, partitions)
             except (OSError, ClusterUnreachable, ProtocolError) as problem:
-                self._doubtful.update(partitions)
                 self._lose(node, problem)
 
     def _request(self, node: int, partitions: list[TopicPartition]) -> _Request:
@@ -159,7 +158,11 @@ class BatchProducer:
         body = wire.encode_produce(items, timeout_ms=int(self._settings.request_timeout_seconds * 1000))
         link.correlation += 1
         header = wire.request_header(wire.PRODUCE, request.version, link.correlation, link.client_id)
-        link.post(b"".join(wire.frame(header, *body)))
+        try:
+            link.post(b"".join(wire.frame(header, *body)))
+        except OSError:
+            self._doubtful.update(partitions)
+            raise
         return request
 
     def _stamped(self, where: TopicPartition) -> memoryview:
