@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 from tests.faults.clock import SteppedClock
-from tests.faults.scene import AT_LEAST_ONCE, EXACTLY_ONCE, Scene
+from tests.faults.scene import AT_LEAST_ONCE, EXACTLY_ONCE, IDENTICAL, Scene
 from tests.faults.tree import is_gone
 from tests.scenarios.mirror import COMMAND
 from tests.scenarios.quotas import quota
@@ -21,12 +21,14 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
+from sparkmirror.policy.fillers import id_prefix, transactional_ids
 from sparkmirror.testing.kafka import Broker, KafkaCluster
 from sparkmirror.testing.kill_points import KILL_POINTS
 
 HOLD_SECONDS = 6.0
 """Longer than the patience between a reader and its writer (5 s), than a broker's session (3 s)."""
 SHORT_SECONDS = 2.0
+EVERY_DELIVERY = (AT_LEAST_ONCE, EXACTLY_ONCE, IDENTICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Breakage:
 
     name: str
     strike: Callable[[Scene], None]
-    deliveries: tuple[str, ...] = (AT_LEAST_ONCE, EXACTLY_ONCE)
+    deliveries: tuple[str, ...] = EVERY_DELIVERY
     brokers_min: int = 1
 
     @property
@@ -104,10 +106,15 @@ def _leader_of_positions(scene: Scene) -> Broker:
 
 
 def _coordinator(scene: Scene) -> Broker:
-    """Where the transactions of the first task are kept: `__transaction_state` by the hash of its id."""
+    """Where the transactions of the first task, or of the first partition's fillers, are kept: `__transaction_state` by
+    the hash of an id."""
+    connector = Connector.of_dedicated_mode(scene.story.alias)
+    name = transactional_id(connector, 0)
+    if scene.mode.delivery == IDENTICAL:
+        name = transactional_ids(f"{id_prefix(connector.group)}{TopicPartition(scene.story.remote_topic, 0)}")[0]
     with open_admin(Cluster("backup", {"bootstrap.servers": scene.story.target}), "matrix") as admin:
         leaders = admin.leaders(["__transaction_state"])
-        number = _java_hash(transactional_id(Connector.of_dedicated_mode(scene.story.alias), 0)) % len(leaders)
+        number = _java_hash(name) % len(leaders)
         return scene.target.broker(leaders[TopicPartition("__transaction_state", number)].node_id)
 
 
@@ -154,6 +161,13 @@ def _throttle(bytes_per_second: int) -> Callable[[Scene], None]:
 
 def _end_by_signal(scene: Scene, number: signal.Signals, victim: Callable[[Scene], int]) -> None:
     scene.restart_after(lambda: os.kill(victim(scene), number), HOLD_SECONDS)
+
+
+def _passing(point: str) -> tuple[str, ...]:
+    """The deliveries whose workers come to a kill point."""
+    if "hole" in point:
+        return (IDENTICAL,)
+    return (EXACTLY_ONCE,) if "end-txn" in point else EVERY_DELIVERY
 
 
 def _kill_at(name: str) -> Callable[[Scene], None]:
@@ -286,7 +300,7 @@ BREAKAGES = (
     Breakage(
         "SIGKILL of the transaction coordinator",
         lambda scene: _bounce(scene, _coordinator(scene)),
-        deliveries=(EXACTLY_ONCE,),
+        deliveries=(EXACTLY_ONCE, IDENTICAL),
         brokers_min=3,
     ),
     *_both_sides("connections cut, 2 s", _link("cut", SHORT_SECONDS)),
@@ -300,7 +314,7 @@ BREAKAGES = (
         Breakage(
             f"SIGKILL {point.name.replace('-', ' ')}",
             _kill_at(point.name),
-            deliveries=(EXACTLY_ONCE,) if "end-txn" in point.name else (AT_LEAST_ONCE, EXACTLY_ONCE),
+            deliveries=_passing(point.name),
         )
         for point in KILL_POINTS
     ),

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from tests.faults.breakages import Breakage, Impossible
 from tests.faults.results import Result, Results
-from tests.faults.scene import AT_LEAST_ONCE, EXACTLY_ONCE, Mode, Scene
+from tests.faults.scene import AT_LEAST_ONCE, EXACTLY_ONCE, IDENTICAL, Mode, Scene
 from tests.faults.second_events import Second
 from tests.faults.story import PER_SECOND, REPEATED_MAX
 
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 MODES = [Mode(delivery, brokers) for brokers in (1, 3) for delivery in (AT_LEAST_ONCE, EXACTLY_ONCE)]
 ROUTED_MODES = [Mode(EXACTLY_ONCE, brokers, is_routed=True) for brokers in (1, 3)]
+ALIGNED_MODES = [Mode(IDENTICAL, brokers) for brokers in (1, 3)]
 _SAID = 4000
 
 
@@ -87,7 +88,7 @@ def _strike(scene: Scene, breakage: Breakage, second: Second | None, cell: Resul
 
 def _repeats_max(mode: Mode, second: Second | None, seconds: float) -> int:
     """`seconds` from the strike until both events were over: what a process that slept then had under way."""
-    if mode.delivery == EXACTLY_ONCE:
+    if mode.delivery != AT_LEAST_ONCE:
         return 0
     return REPEATED_MAX + (int(seconds * PER_SECOND) if second is not None and second.wakes else 0)
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-_DELIVERIES = ("at least once", "exactly once", "exactly once, by transforms")
+_DELIVERIES = ("at least once", "exactly once", "exactly once, by transforms", "identical offsets")
 _INTRODUCTION = """\
 # Faults, and what came of them
 
@@ -24,6 +24,10 @@ times the fault was injected, and with which random seeds, which chose brokers, 
 
 "Exactly once, by transforms": a transform sends every second record to another topic, so that each range of the source
 goes to two target partitions. Both topics were checked.
+
+"Identical offsets": the flow has `preserve.offsets.enabled`. A second producer aborts a transaction in each partition
+of the source three times a second, so that its log has offsets without a record. Each record must lie on the target at
+its offset of the source, once; "map behind" does not apply.
 
 Kill points are places of the protocol at which a worker ends itself by SIGKILL (`sparkmirror.testing.kill_points`).
 

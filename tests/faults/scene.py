@@ -1,8 +1,8 @@
 """One flow that never stops being written to and broken: what the fault matrix (`test_matrix`) breaks, and with what.
 
-A scene is a mode (at least once, exactly once) and a number of brokers on either side. Both clusters are reached over
-a proxy, so that links can be broken too; the writer and the witness go past it. While a fault lasts, a second event may
-happen (`second_events`): a scene is armed with it, and the fault's strike says when it is in force.
+A scene is a mode (at least once, exactly once, identical offsets) and a number of brokers on either side. Both clusters
+are reached over a proxy, so that links can be broken too; the writer and the witness go past it. While a fault lasts, a
+second event may happen (`second_events`): a scene is armed with it, and the fault's strike says when it is in force.
 """
 
 import math
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 from uuid import UUID
 
+from tests.faults.aligned import AlignedWitness, HoleWriter
 from tests.faults.numbered import NumberedWriter, create_topic, wait_until
 from tests.faults.sharing import are_shared
 from tests.faults.story import PARTITIONS, Story
@@ -32,7 +33,7 @@ from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.kill_points import ENVIRONMENT as KILL_POINTS
 from sparkmirror.testing.proxy import LongLink
 
-AT_LEAST_ONCE, EXACTLY_ONCE = "at least once", "exactly once"
+AT_LEAST_ONCE, EXACTLY_ONCE, IDENTICAL = "at least once", "exactly once", "identical offsets"
 CATCH_UP_SECONDS_MAX = 120.0
 QUICK = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -46,6 +47,7 @@ ABSENCE_SECONDS = (0.0, 3.0)
 """How long a source topic is gone before it is made again: mirrors look for topics every two seconds."""
 EXACTLY_ONCE_LINES = ("backup.exactly.once.source.support = enabled", "backup.producer.transaction.timeout.ms = 10000")
 
+OFFSETS_KEPT = "preserve.offsets.enabled = true"
 ODD_RECORDS_APART = (
     "transforms.set.topic = if(cast(substring(cast(value AS string), 1, 11) AS bigint) % 2 = 1, "
     "concat(target_topic, '-odd'), target_topic)"
@@ -114,6 +116,7 @@ class Scene:
     story: FlowStory = field(init=False)
     run: Run = field(init=False)
     other: Run | None = None
+    holes: HoleWriter | None = None
     witness: Witness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -177,16 +180,23 @@ class Scene:
                 f"backup.producer.client.id = A{self._flows}",
                 *(EXACTLY_ONCE_LINES if exactly_once else ()),
                 *((ODD_RECORDS_APART,) if self.mode.is_routed else ()),
+                *(_lines_that_keep(self._flows) if self.mode.delivery == IDENTICAL else ()),
                 *self.lines,
             ),
         )
         create_topic(self.story.source, self.story.topic, PARTITIONS, replicas=min(self.mode.brokers, 3))
         self.writer = self.story.writer()
         self.writer.start()
+        if self.mode.delivery == IDENTICAL:
+            self.holes = HoleWriter(self.story.source, self.story.topic)
         self.start_run()
         self.story.wait_for_flow(self.run)
-        kind = RoutedWitness if self.mode.is_routed else Witness
-        self.witness = kind(self.story, self.story.target)
+        self.witness = self._new_witness()
+
+    def _new_witness(self) -> Witness:
+        if self.mode.delivery == IDENTICAL:
+            return AlignedWitness(self.story, self.story.target)
+        return (RoutedWitness if self.mode.is_routed else Witness)(self.story, self.story.target)
 
     def start_run(
         self, environment: Mapping[str, str] | None = None, before_start: Callable[[], None] | None = None
@@ -251,6 +261,9 @@ class Scene:
         if not hasattr(self, "run"):
             return
         self.writer.abandon()
+        if self.holes is not None:
+            self.holes.stop()
+            self.holes = None
         if hasattr(self, "witness"):  # a flow that never began has none
             self.witness.close()
             del self.witness
@@ -310,6 +323,10 @@ class Scene:
         self.witness.read(0.02)
         self._revive()
         return bool(condition())
+
+
+def _lines_that_keep(number: int) -> tuple[str, str]:
+    return OFFSETS_KEPT, f"A{number}.consumer.isolation.level = read_committed"
 
 
 def _share(run: Run, other: Run) -> bool:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 from tests.faults.breakages import BREAKAGES, Breakage
-from tests.faults.cells import MODES, ROUTED_MODES, SEED, open_results, run_cell
+from tests.faults.cells import ALIGNED_MODES, MODES, ROUTED_MODES, SEED, open_results, run_cell
 from tests.faults.results import Results
 from tests.faults.scene import Scene
 
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(scope="module", params=[*MODES, *ROUTED_MODES], ids=lambda mode: mode.name)
+@pytest.fixture(scope="module", params=[*MODES, *ROUTED_MODES, *ALIGNED_MODES], ids=lambda mode: mode.name)
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with Scene(tmp_path_factory.mktemp("scene"), request.param, SEED) as made:
         yield made

@@ -47,6 +47,10 @@ def _asks_to_end(_coordinator: Any, _link: Any, question: Any, _now: float) -> b
     return type(question).__name__ == "EndTransaction"
 
 
+def _ends_filler(_transactions: Any, question: Any) -> bool:
+    return type(question).__name__ == "EndTransaction"
+
+
 def _always(*_: Any) -> bool:
     return True
 
@@ -55,6 +59,7 @@ _SEND = ("sparkmirror.pipeline.produce.connection", "ProduceConnection", "send")
 _READER = ("sparkmirror.pipeline.fetch.responses", "FetchResponseReader", "take_frame")
 _SUCCEED = ("sparkmirror.pipeline.produce.buffer", "PartitionBuffer", "succeed")
 _ASK = ("sparkmirror.pipeline.produce.coordinator", "Coordinator", "_send")
+_FILL = ("sparkmirror.kafka.offset_fillers", "_Transactions", "_ask")
 
 KILL_POINTS: Final = (
     KillPoint("after-fetch", *_READER, False, _brings_records),
@@ -65,8 +70,11 @@ KILL_POINTS: Final = (
     KillPoint("before-end-txn", *_ASK, False, _asks_to_end),
     KillPoint("after-end-txn-sent", *_ASK, True, _asks_to_end),
     KillPoint("after-end-txn", "sparkmirror.kafka.wire.coordinator", "EndTransaction", "decode", True, _always),
+    KillPoint("before-a-hole-is-filled", *_FILL, False, _ends_filler),
+    KillPoint("after-a-hole-is-filled", *_FILL, True, _ends_filler),
 )
-"""The points in the order in which a record passes them; the last three are only passed with exactly-once."""
+"""The points in the order in which a record passes them. Those of EndTxn are only passed with exactly-once, those of
+holes where offsets are kept: there a filler's transaction is open before, and its marker may not be written after."""
 
 
 def install(directory: Path) -> None:
