@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 
 class Append(NamedTuple):
-    """How a flow that keeps offsets appends to a partition: its producer id, and the next sequence number there."""
+    """How a flow that keeps offsets appends to a partition: its producer id, the next sequence number there, and the
+    target's topic, which a hole before the first record is filled in."""
 
     producer_id: Count
     sequence: Number
+    topic: TopicName
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ class OffsetStarts:
             return None
         sequence = facts.next_sequence if reached.offset == ends else reached.offset % SEQUENCES
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
-        return replace(start, append=Append(producer_id, sequence), extent=None, found=None)
+        return replace(start, append=Append(producer_id, sequence, remote.topic), extent=None, found=None)
 
     def _is_of_former_source(self, item: Assigned, record: PositionRecord | None) -> bool:
         """Whether the target's log was copied from a topic that was deleted since. A target that was deleted too has

@@ -159,7 +159,7 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     world.stores(2, ((3, 0),))
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6)
+    assert begun.append == Append(OURS, 6, world.remote.topic)
 
 
 def test_a_source_that_was_cut_below_the_stored_position_meanwhile_is_noticed(world: World) -> None:
@@ -246,7 +246,7 @@ def test_the_process_that_came_second_publishes_the_first_ones_producer_again(wo
     world.has([data(0, values(0, 10))], [])
     world.view.last_offsets_producer = 4711
     begun = world.settle()[WHERE]
-    assert begun.append == Append(OURS, 0)
+    assert begun.append == Append(OURS, 0, world.remote.topic)
     assert world.published == [OURS]
     world.settle()
     assert world.published == [OURS], "once"

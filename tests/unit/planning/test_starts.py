@@ -88,7 +88,7 @@ def test_only_the_logs_of_topics_whose_offsets_are_kept_are_looked_for_on_the_ta
             assert is_patient
 
         def settle(self, items: Sequence[Assigned], _: Mapping[str, Topic]) -> list[Assigned]:
-            return [Assigned(item.partition, 7, append=Append(1, 7)) for item in items]
+            return [Assigned(item.partition, 7, append=Append(1, 7, "A.kept")) for item in items]
 
     monkeypatch.setattr(starts, "OffsetStarts", KeptStarts)
     ledger = cast(LedgerReader, SimpleNamespace(view=SimpleNamespace(records={})))
@@ -96,6 +96,6 @@ def test_only_the_logs_of_topics_whose_offsets_are_kept_are_looked_for_on_the_ta
     items = [Assigned(KEPT, 100), Assigned(OTHER, 100)]
     begun = settle_starts(flow_of(*KEEPS_SOME), clusters, {}, items, all_of_them=True)
     assert {item.partition: (item.offset, item.append) for item in begun} == {
-        KEPT: (7, Append(1, 7)),
+        KEPT: (7, Append(1, 7, "A.kept")),
         OTHER: (100, None),
     }

@@ -34,6 +34,7 @@ class AlignedGate(SequenceGate):
         super()._restart(buffer, assigned)
         if isinstance(buffer, AlignedBuffer):
             assert assigned.append is not None, "a topic keeps its offsets for as long as a task runs"
+            buffer.aim(assigned.append.topic, self._limits.of(assigned.append.topic))
             buffer.append_from(assigned.append)
 
     def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:

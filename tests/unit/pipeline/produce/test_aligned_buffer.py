@@ -34,7 +34,7 @@ def new_buffer(position: int = 0, *, merging: bool = True, clock: Clock = SYSTEM
     packing = Packing(merging=merging, keeps_offsets=True)
     buffer = AlignedBuffer(WHERE, TopicPartition("A.orders", 0), position, 5, packing=packing, clock=clock)
     buffer.restart_at(Place(position))
-    buffer.append_from(Append(PRODUCER, position + SHIFT))
+    buffer.append_from(Append(PRODUCER, position + SHIFT, "A.orders"))
     return buffer
 
 
@@ -228,7 +228,7 @@ def test_a_partition_that_is_taken_on_again_begins_with_one_batch() -> None:
     (first,) = send_all(buffer)
     buffer.succeed(first, 0)
     buffer.restart_at(Place(2))
-    buffer.append_from(Append(PRODUCER, 2 + SHIFT))
+    buffer.append_from(Append(PRODUCER, 2 + SHIFT, "A.orders"))
     accept(buffer, 6, *(batch(at, 2) for at in (2, 4)))
     assert len(send_all(buffer)) == 1
 

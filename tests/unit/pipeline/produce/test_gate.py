@@ -139,7 +139,7 @@ class AlignedDesk(Desk):
 
     def assign(self, start: int, restarted_from: Position | None = None) -> None:
         assert restarted_from is None, "a topic made again is held"
-        self.gate.take_plan(plan(Assigned(WHERE, start, ((4, 0),), LOG, append=Append(1, start))))
+        self.gate.take_plan(plan(Assigned(WHERE, start, ((4, 0),), LOG, append=Append(1, start, "A.orders"))))
 
 
 def plan(*assigned: Assigned) -> PlanRow:
@@ -525,6 +525,17 @@ def test_offsets_that_the_target_has_are_not_kept_by_a_source_that_goes_back_bel
     (hold,) = desk.effects
     assert isinstance(hold, Hold)
     assert "goes on at offset 105, and the target has up to offset 110" in hold.reason
+
+
+def test_a_gap_before_the_first_record_is_a_hole_of_the_target_that_the_plan_names() -> None:
+    """As where retention has removed what came next while no mirror ran."""
+    desk = AlignedDesk()
+    buffer = desk.buffer
+    assert isinstance(buffer, AlignedBuffer)
+    gap = delivery("gap", 100, 120, gap_payload("retention", topic_id=LOG), None)
+    assert desk.gate.take_gap(gap) is buffer
+    assert (buffer.next_batch(1, 0), buffer.hole) == (None, Hole(100, 120))
+    assert buffer.target == TopicPartition("A.orders", 3)
 
 
 def test_a_partition_whose_target_was_not_looked_at_does_not_keep_its_offsets_beside_one_that_does() -> None:
