@@ -17,8 +17,9 @@ from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, 
 from tests.simulation import wire
 from tests.simulation.acls import ACL_APIS, Acls
 from tests.simulation.commits import LOG_PARTITIONS, CommittedOffsets
+from tests.simulation.edges import DELETE_RECORDS, DESCRIBE_PRODUCERS, delete_records, describe_producers
 from tests.simulation.groups import COMMIT, FETCH_OFFSETS, GROUP_APIS, LOADING_SECONDS, Groups, refuse
-from tests.simulation.log import PartitionLog
+from tests.simulation.log import SEQUENCES, PartitionLog, Stored
 from tests.simulation.scheduler import Process, World
 from tests.simulation.settings import ALTER_CONFIGS, BYTES_KEY, BYTES_MAX, DESCRIBE_CONFIGS, Overrides, Settings
 from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
@@ -34,6 +35,8 @@ UNKNOWN_TOPIC, LEADER_UNAVAILABLE, NOT_LEADER, NOT_COORDINATOR = 3, 5, 6, 16
 OUT_OF_RANGE, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 1, 74, 75, 100
 NO_SESSION, BAD_SESSION_EPOCH, COORDINATOR_UNAVAILABLE = 70, 71, 15
 _EARLIEST, _LATEST = -2, -1
+_ANY_READER = -2
+"""The replica id by which ListOffsets tells where a leader's log ends."""
 _LIST_OFFSETS = 2
 _TOPIC_EXISTS, _INVALID_PARTITIONS = 36, 37
 _BURST_SECONDS = 0.004
@@ -143,6 +146,7 @@ class Cluster:
         self.nodes = {number: Node(number) for number in range(nodes)}
         self.known = known
         self.topics: dict[str, Topic] = {}
+        self.sequences = SEQUENCES
         self.graves: list[Topic] = []
         self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
         offsets = CommittedOffsets(self._topic_id, self._log_commit, lambda: world.now)
@@ -156,6 +160,8 @@ class Cluster:
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
         self.markers_wait_until = 0.0
+        self.leaders_run_ahead = False
+        """Whether a leader appends markers that its replicas do not have yet; else they come to all at once."""
         self.asking: Process | None = None
         """Whose request over a simulated socket was the last to be handled."""
         self.ends_told_at: dict[tuple[str, TopicPartition], float] = {}
@@ -208,7 +214,7 @@ class Cluster:
         """Acts once, at the next event of that name: a batch for the topic, `read` (by a Fetch), `written`, EndTxn,
         `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`, `refused` (a batch), `doubt` (an answer
         that is lost, or says that a batch may stand), `turned` (a log that was cut or made again), `rebalance`,
-        IncrementalAlterConfigs, CreateAcls, DeleteAcls."""
+        IncrementalAlterConfigs, CreateAcls, DeleteAcls, DescribeProducers, DeleteRecords."""
         self._listeners.append((what, act))
 
     def note(self, what: str) -> None:
@@ -226,6 +232,8 @@ class Cluster:
         topic = self.topics[name] = Topic(name, UUID(int=self._ids.getrandbits(128)), members)
         topic.overrides.now.update(configs or {})
         topic.made_at = self.world.now
+        for partition in members:
+            partition.log.sequences = self.sequences
         return topic
 
     def delete_topic(self, name: str) -> Topic:
@@ -243,6 +251,7 @@ class Cluster:
         members = self.topics[name].partitions
         for number in range(len(members), partitions):
             members.append(Partition(TopicPartition(name, number), live[number % len(live)]))
+            members[-1].log.sequences = self.sequences
 
     def partition(self, where: TopicPartition) -> Partition | None:
         topic = self.topics.get(where.topic)
@@ -330,8 +339,8 @@ class Cluster:
                 if header.api == _LIST_OFFSETS:
                     self._note_told(header.client_id, answer)
                 encode(answer)
-                if header.api == ALTER_CONFIGS:
-                    self.note("IncrementalAlterConfigs")
+                if header.api in _NOTED:
+                    self.note(_NOTED[header.api])
             elif number != self.coordinator_node:
                 encode(refuse(header.api, request, NOT_COORDINATOR))
             else:
@@ -454,18 +463,40 @@ class Cluster:
         if found.number != number or where not in found.awaited:
             return
         partition = self.partition(where)
-        if partition is not None and (
-            partition.leader is None or partition.is_stuck or self.world.now < self.markers_wait_until
-        ):
-            self.world.after(0.1, lambda: self._write_marker(name, number, where))
+        again = 0.0
+        if partition is not None:
+            is_late = partition.leader is None or self.world.now < self.markers_wait_until
+            again = 0.1 if is_late or (partition.is_stuck and not self.leaders_run_ahead) else 0.0
+        if again:
+            self.world.after(again, lambda: self._write_marker(name, number, where))
             return
         if partition is not None:
             commits = found.state == "PrepareCommit"
             partition.log.add_marker(found.producer_id, found.epoch, commits=commits)
+            if partition.is_stuck:
+                marker = partition.log.batches[-1]
+                self.note("marker")
+                self.world.after(0.1, lambda: self._await_marker(name, number, where, marker))
+                return
             partition.log.replicate()
+        self._end_marker(name, where)
+
+    def _end_marker(self, name: str, where: TopicPartition) -> None:
         self.coordinator.ended(name, where)
         self.note("marker")
         self.poke()
+
+    def _await_marker(self, name: str, number: int, where: TopicPartition, marker: Stored) -> None:
+        """The leader alone has it: it is written again where it is lost with that leader."""
+        found, partition = self.coordinator.known[name], self.partition(where)
+        if found.number != number or where not in found.awaited:
+            return
+        if partition is None or marker not in partition.log.batches:
+            self._write_marker(name, number, where)
+        elif marker.last < partition.log.high_watermark:
+            self._end_marker(name, where)
+        else:
+            self.world.after(0.1, lambda: self._await_marker(name, number, where, marker))
 
     # Fetch.
 
@@ -686,6 +717,8 @@ class Cluster:
             return (FENCED_EPOCH if epoch < log.epoch else UNKNOWN_EPOCH), -1
         if one.timestamp == _EARLIEST:
             return 0, log.start
+        if request.replica_id == _ANY_READER:
+            return 0, log.end
         return 0, log.last_stable if request.isolation_level else log.high_watermark
 
     def find_coordinator(self, request: Any, version: int) -> Any:
@@ -830,6 +863,12 @@ _ANSWERS: dict[int, Callable[[Cluster, Node, Any, int], Any]] = {
     DESCRIBE_CONFIGS: lambda cluster, node, request, _: cluster.settings.answer_describe(node.number, request),
     37: lambda cluster, _, request, __: cluster.create_partitions(request),
     ALTER_CONFIGS: lambda cluster, _, request, __: cluster.settings.answer_alter(request),
+    DELETE_RECORDS: lambda cluster, node, request, _: delete_records(cluster, node.number, request),
+    DESCRIBE_PRODUCERS: lambda cluster, node, request, _: describe_producers(cluster, node.number, request),
     65: lambda cluster, node, request, _: cluster.describe_transactions(node, request),
     66: lambda cluster, node, _, __: cluster.list_transactions(node),
 }
+_NOTED = {
+    ALTER_CONFIGS: "IncrementalAlterConfigs", DELETE_RECORDS: "DeleteRecords", DESCRIBE_PRODUCERS: "DescribeProducers",
+}  # fmt: skip
+"""Requests that others wait for, by what they call them."""

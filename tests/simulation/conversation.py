@@ -20,12 +20,16 @@ from kafka.protocol.admin import (
     CreateTopicsResponse,
     DeleteAclsRequest,
     DeleteAclsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DescribeAclsRequest,
     DescribeAclsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListGroupsRequest,
@@ -209,7 +213,7 @@ class Conversation:
             self.nap(0.1)
 
     def initialize(
-        self, label: str, name: str, identity: tuple[int, int] = (-1, -1), *, once: bool = False
+        self, label: str, name: str | None, identity: tuple[int, int] = (-1, -1), *, once: bool = False
     ) -> tuple[int, int]:
         for _ in range(200):
             asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000,
@@ -423,15 +427,36 @@ class Conversation:
             gone = sorted((acl.resource_name, acl.principal, int(acl.operation)) for acl in each.matching_acls)
             self.note(label, each.error_code, bool(each.error_message), gone)
 
-    def offsets(self, label: str, topic: str, *, committed: bool = False) -> None:
+    def offsets(self, label: str, topic: str, *, committed: bool = False, replica_id: int = -1) -> None:
+        """Of replica id -2 the log's end, whatever the isolation."""
         kind = ListOffsetsRequest.ListOffsetsTopic
         for timestamp in (-2, -1):
             one = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
             asked = ListOffsetsRequest(
-                replica_id=-1, isolation_level=int(committed), topics=[kind(name=topic, partitions=[one])]
+                replica_id=replica_id, isolation_level=int(committed), topics=[kind(name=topic, partitions=[one])]
             )
             found = self.ask(asked, ListOffsetsResponse, 5).topics[0].partitions[0]
             self.note(label, timestamp, found.error_code, found.offset)
+
+    # The edges of a log.
+
+    def producers(self, label: str, topic: str, *producer_ids: int) -> None:
+        """What the leader knows of these producers."""
+        one = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[0])
+        found = self.ask(DescribeProducersRequest(topics=[one]), DescribeProducersResponse, 0).topics[0].partitions[0]
+        known = {
+            each.producer_id: (each.producer_epoch, each.last_sequence, each.coordinator_epoch,
+                               each.current_txn_start_offset)
+            for each in found.active_producers
+        }  # fmt: skip
+        self.note(label, found.error_code, [known.get(producer_id) for producer_id in producer_ids])
+
+    def delete_records(self, label: str, topic: str, offset: int) -> None:
+        kind = DeleteRecordsRequest.DeleteRecordsTopic
+        one = kind(name=topic, partitions=[kind.DeleteRecordsPartition(partition_index=0, offset=offset)])
+        asked = DeleteRecordsRequest(topics=[one], timeout_ms=10_000)
+        found = self.ask(asked, DeleteRecordsResponse, 2).topics[0].partitions[0]
+        self.note(label, found.error_code, found.low_watermark)
 
 
 def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str, Any]]:
@@ -448,6 +473,7 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
         _second_protocol(talk, topic_id, by_id)
     _stranger(talk, put)
     talk.offsets("the end", topic)
+    _filling(talk, topic, put, by_id)
     _grouping(talk, f"{topic}-group")
     _committing(talk, topic, f"{topic}-readers")
     _making(talk, f"{topic}-made")
@@ -485,6 +511,54 @@ def _stranger(talk: Conversation, put: UUID | str) -> None:
     talk.produce("its first batch after that", put, stranger, 0)
     following = talk.initialize("its next epoch", "script-5")
     talk.produce("the second batch of the next epoch", put, following, 5)
+
+
+def _filling(talk: Conversation, topic: str, put: UUID | str, key: UUID | str) -> None:
+    """What flows do that keep offsets: empty transactions, the log's end, its producers, and a start that moves."""
+    plain, name, absent = talk.initialize("a plain id", None), "script-6", f"{topic}-absent"
+    filler, version = talk.initialize("a filler's id", name), min(11, talk.produce_version)
+    talk.produce("before a hole", put, plain, 7, records=2)
+    talk.producers("a plain producer, a filler that has written nothing, and nobody", topic, plain[0], filler[0], 77)
+    talk.add("an empty transaction", name, filler, topic)
+    talk.offsets("within an empty transaction, committed", topic, committed=True)
+    talk.producers("within an empty transaction", topic, plain[0], filler[0])
+    talk.end("an empty transaction", name, filler, commits=False)
+    talk.offsets("behind its marker, by any reader", topic, replica_id=-2)
+    talk.producers("behind its marker", topic, plain[0], filler[0])
+    talk.produce("behind the hole", put, plain, 9)
+    talk.add("empty records", name, filler, topic)
+    talk.produce("empty records", topic, filler, 0, records=3, transactional_id=name, version=version)
+    talk.offsets("an open filler, committed", topic, committed=True)
+    talk.offsets("an open filler, by any reader, committed", topic, committed=True, replica_id=-2)
+    talk.producers("an open filler", topic, plain[0], filler[0])
+    talk.produce("a record within an open filler", put, plain, 10)
+    talk.initialize("an heir ends the filler", name, once=True)
+    talk.nap(0.3)
+    heir = talk.initialize("an heir of the filler", name)
+    talk.producers("after the heir", topic, plain[0], filler[0])
+    talk.end("the filler that was taken over", name, filler, commits=False)
+    talk.add("an empty transaction that is taken over", name, heir, topic)
+    talk.initialize("ends an empty transaction", name, once=True)
+    talk.nap(0.3)
+    talk.initialize("the next heir", name)
+    talk.fetch("all of the fillers", key, 6, committed=True)
+    talk.offsets("before records are deleted", topic)
+    talk.delete_records("records beyond the end", topic, 1000)
+    talk.delete_records("records before an offset that there is not", topic, -5)
+    talk.delete_records("some records", topic, 3)
+    talk.offsets("after records were deleted", topic)
+    talk.delete_records("records that are deleted already", topic, 2)
+    talk.fetch("before the log's start", key, 1)
+    talk.delete_records("all records", topic, -1)
+    talk.offsets("after all records were deleted", topic)
+    talk.producers("after all records were deleted", topic, plain[0], filler[0])
+    talk.produce("an old batch again, that is deleted", put, plain, 10)
+    talk.produce("the next behind deleted ones", put, plain, 11)
+    talk.delete_records("of an absent topic", absent, 1)
+    talk.producers("of an absent topic", absent, plain[0])
+    talk.create_set("a compacted topic", f"{topic}-compacted", {"cleanup.policy": "compact"})
+    talk.nap(0.5)
+    talk.delete_records("of a compacted topic", f"{topic}-compacted", 0)
 
 
 def _making(talk: Conversation, topic: str) -> None:

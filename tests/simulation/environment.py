@@ -17,23 +17,30 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.clients import SimClusterConnection, SimPublisher, SimTail
+from tests.simulation.kept import Kept
 from tests.simulation.network import Network, SimSelector
 from tests.simulation.scheduler import Process, World
 
 import sparkmirror.kafka.clients
+import sparkmirror.kafka.offset_fillers
 import sparkmirror.kafka.publish
 import sparkmirror.kafka.tail
+import sparkmirror.kafka.wire.appending
 import sparkmirror.kafka.wire.link
 import sparkmirror.pipeline.fetch.reader
 import sparkmirror.pipeline.fetch.responses
+import sparkmirror.pipeline.produce.in_flight
 import sparkmirror.pipeline.produce.sender
 import sparkmirror.pipeline.produce.task_metrics
 import sparkmirror.pipeline.produce.writer
 import sparkmirror.pipeline.relay.board
 import sparkmirror.pipeline.relay.ring
 import sparkmirror.planning.hand_over
+import sparkmirror.planning.log_alignment
+import sparkmirror.planning.offset_starts
 import sparkmirror.planning.planner
 import sparkmirror.planning.sizing
+import sparkmirror.policy.fillers
 import sparkmirror.runtime.jobs
 import sparkmirror.sharing.group
 import sparkmirror.sync.heartbeat_job
@@ -195,6 +202,28 @@ class _NoLock:
     def __exit__(self, *_: object) -> None: ...
 
 
+class SimLock:
+    """Stands for `threading.Lock` where a thread waits while it holds it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._is_held = False
+        self._waiting: list[Any] = []
+
+    def __enter__(self) -> None:
+        while self._is_held:
+            me = self._world.thread()
+            self._waiting.append(me)
+            me.park(self._world.now + 1.0)
+        self._is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        self._is_held = False
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.wake()
+
+
 class SimOs:
     """Stands for `os` in the ring and the two loops: memory is real, pipes and processes are not."""
 
@@ -297,8 +326,8 @@ def _watched_refusal(world: World) -> Callable[[SequenceGate, PartitionBuffer, D
 
 
 @contextmanager
-def simulated(world: World, net: Network) -> Iterator[None]:
-    """For the time of the block the product's modules see the simulated world."""
+def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[None]:
+    """For the time of the block the product's modules see the simulated world; of `kept` they have its numbers."""
     kernels_wait()
     time, sim_os = SimTime(world), SimOs(world)
     allocate, ring_bytes = sparkmirror.pipeline.relay.ring._allocate, world.random.choice(_RING_BYTES)
@@ -341,10 +370,12 @@ def simulated(world: World, net: Network) -> Iterator[None]:
         (sparkmirror.pipeline.produce.sender, "os", sim_os),
         (sparkmirror.pipeline.relay.ring, "os", sim_os),
         (SequenceGate, "_refuse", _watched_refusal(world)),
+        *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
         (sparkmirror.pipeline.relay.ring, "_allocate", lambda memory, _: allocate(memory, ring_bytes)),
         (sparkmirror.pipeline.relay.board, "ENTRIES", world.random.choice(_BOARD_ENTRIES)),
     ]
+    exchanged += _kept_numbers(kept) if kept is not None else []
     for name, module in list(sys.modules.items()):
         if name.startswith("sparkmirror.") and not name.startswith("sparkmirror.testing"):
             exchanged += [
@@ -364,6 +395,17 @@ def simulated(world: World, net: Network) -> Iterator[None]:
     finally:
         for module, name, real in before:
             setattr(module, name, real)
+
+
+def _kept_numbers(kept: Kept) -> list[tuple[Any, str, Any]]:
+    """Where sequence numbers begin again, and how many empty records a batch has."""
+    fillers, policy = sparkmirror.kafka.offset_fillers, sparkmirror.policy.fillers
+    users = (fillers, policy, sparkmirror.planning.log_alignment, sparkmirror.planning.offset_starts)
+    return [
+        *((module, "SEQUENCES", kept.sequences) for module in users),
+        (sparkmirror.pipeline.produce.in_flight, "_SEQUENCE_MASK", kept.sequences - 1),
+        *((module, "RECORDS_MAX", kept.records_max) for module in (fillers, policy)),
+    ]
 
 
 def kernels_wait() -> None:

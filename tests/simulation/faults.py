@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.simulation.cleaning import clean
 from tests.simulation.cluster import Cluster, Partition
+from tests.simulation.kept import KEPT_FAULTS
 from tests.simulation.scheduler import Process
 
 from sparkmirror.batch.records import encode_batch
@@ -243,6 +244,7 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
     truth.source_losses += 1
     truth.truncations += 1
     scene.producers.note_cut(partition)
+    scene.causes.note(partition, "source cut")
     scene.source.note("turned")
     return f"{where} of the source is cut to {log.end} by an unclean election"
 
@@ -268,6 +270,7 @@ def _unclean_target(scene: "Scene", random: Random) -> str:
         return ""
     partition = _focus(scene, random, scene.target.topics[scene.remote].partitions)
     _note_target_loss(scene, partition)
+    scene.causes.note(partition, "target cut")
     log = partition.log
     cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
     scene.target.move_leader(partition, random.choice(_live(scene.target)), cut=cut)
@@ -312,6 +315,7 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
     for partition in old.partitions:
         truth = scene.truth.of(partition.where)
         truth.source_losses += 1
+        scene.causes.note(partition, "source made again")
         truth.is_blind |= _is_log_unknown(scene, partition.where)
         position = view.position(partition.where)
         for one in truth.records.values():
@@ -338,6 +342,7 @@ def _delete_target(scene: "Scene", random: Random) -> str:
         return ""
     for partition in scene.target.topics[scene.remote].partitions:
         _note_target_loss(scene, partition)
+        scene.causes.begin_again(partition)
     scene.target.delete_topic(scene.remote)
     return "the remote topic is deleted"
 
@@ -590,6 +595,8 @@ def _grow_source(scene: "Scene", random: Random) -> str:
     if not 0 < partitions < _PARTITIONS_MAX:
         return ""
     scene.source.grow_topic("orders", partitions + random.choice((1, 1, 2)))
+    for partition in scene.sources():
+        scene.causes.note(partition, "grown")
     return f"the source's topic has {len(scene.sources())} partitions now"
 
 
@@ -762,4 +769,4 @@ HEARTBEAT_FAULTS: dict[str, FaultKind] = {
     "hold heartbeats": (2, _hold_heartbeats),
 }
 """Of histories in which the leading process sends heartbeats."""
-EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS
+EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS

@@ -32,6 +32,18 @@ from tests.simulation.faults import (
     strike,
 )
 from tests.simulation.heartbeats import HeartbeatJudge
+from tests.simulation.kept import (
+    KEPT_EVENTS,
+    KEPT_FAULTS,
+    LEFT_OUT,
+    OLD_SECONDS,
+    SELDOM,
+    Kept,
+    draw_kept,
+    rebuild,
+    watch_expiry,
+)
+from tests.simulation.kept_judge import Causes, KeptChecker
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
@@ -66,6 +78,7 @@ _SETTLED_SECONDS_MAX = 45.0
 """In which the jobs of settings and ACLs have looked twice, once all is well."""
 _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
+_KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
 _LARGE_KEY_BYTES = 16_000
 """So large records fill the memory that readers lend to writers."""
 
@@ -81,7 +94,7 @@ class Script:
     number of tasks, and end for more. With `names_stay` topics keep their names on the target. `settings` says that
     remote topics follow the source's settings, and where the defaults come from: `target` or `source`. `acls`
     says that ACLs are copied, and what becomes of those that the source has no more: `keep` or `revoke`.
-    With `heartbeats` the leading process sends them.
+    With `heartbeats` the leading process sends them. With `kept` the flow keeps offsets.
     """
 
     seed: int
@@ -105,6 +118,7 @@ class Script:
     settings: str = ""
     acls: str = ""
     heartbeats: bool = False
+    kept: Kept | None = None
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -131,6 +145,8 @@ class Result:
 
 def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together."""
+    if Random(f"kept offsets of {seed}").random() < _KEPT_SHARE:
+        return _plan_kept(seed)
     random = Random(seed)
     more = Random(f"more of {seed}")
     has_jobs, processes = more.random() < _JOBS_SHARE, more.choice((1, 1, 1, 2))
@@ -150,21 +166,49 @@ def plan(seed: int) -> Script:
         (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1), *SETTINGS_EVENTS * has_settings,
          *ACL_EVENTS * has_acls),
     )  # fmt: skip
-    at = 0.5
-    faults = []
+    faults = _draw_faults(random, names, events, faults_max, seconds)
+    return Script(
+        seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
+        random.choice((1, 1, 2)) + 2 * resizes, random.choice((4, 10, 600, 600)), seconds,
+        faults,
+        random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
+        processes, has_jobs, _LARGE_KEY_BYTES * is_large, has_transactions, read_committed, resizes,
+        names_stay and has_jobs, settings if has_settings else "",
+        acls if has_acls else "", has_heartbeats,
+    )  # fmt: skip
+
+
+def _draw_faults(
+    random: Random, names: Sequence[str], events: Sequence[str], faults_max: int, seconds: float
+) -> tuple[Fault, ...]:
+    at, faults = 0.5, []
     for _ in range(random.randint(1, faults_max)):
         at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
         at_event = random.choice((" @ ", " @ ", " @ ", " after ")) + random.choice(events)
         event = at_event if random.random() < _AT_EVENT_SHARE else ""
         faults.append(Fault(round(at % seconds, 4), random.choice(names) + event, random.getrandbits(32)))
+    return tuple(sorted(faults, key=lambda f: f.at))
+
+
+def _plan_kept(seed: int) -> Script:
+    """A flow that keeps offsets. Nothing of it is drawn from the numbers of other histories."""
+    random = Random(f"a flow that keeps offsets {seed}")
+    has_jobs, processes = random.random() < _KEPT_JOBS_SHARE, random.choice((1, 1, 1, 2))
+    known = FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {}) | KEPT_FAULTS
+    weights = {name: (1 if name in SELDOM else kind[0], kind[1]) for name, kind in known.items()}
+    names, events, faults_max = _swarm(
+        random, {name: kind for name, kind in weights.items() if name not in LEFT_OUT},
+        (*EVENTS, *KEPT_EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
+    )  # fmt: skip
+    seconds = random.choice((8.0, 15.0, 25.0))
+    faults = _draw_faults(random, names, events, faults_max, seconds)
     return Script(
-        seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
-        random.choice((1, 1, 2)) + 2 * resizes, random.choice((4, 10, 600, 600)), seconds,
-        tuple(sorted(faults, key=lambda f: f.at)),
-        random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
-        processes, has_jobs, _LARGE_KEY_BYTES * is_large, has_transactions, read_committed, resizes,
-        names_stay and has_jobs, settings if has_settings else "",
-        acls if has_acls else "", has_heartbeats,
+        seed, exactly_once=False, is_old_target=random.random() < 0.4, is_old_source=random.random() < 0.3,
+        partitions=random.choice((1, 2, 3)), tasks=random.choice((1, 1, 2)), epoch_seconds=random.choice((4, 10, 600)),
+        seconds=seconds, faults=faults, rhythm=random.choice((*_RHYTHMS, "floods")), focus=random.randrange(6),
+        processes=processes, jobs=has_jobs, has_transactions=random.random() < _KEPT_TRANSACTIONS_SHARE,
+        read_committed=random.random() < _KEPT_COMMITTED_SHARE, resizes=random.random() < _RESIZES_SHARE,
+        names_stay=has_jobs and random.random() < _NAMES_STAY_SHARE, kept=draw_kept(random),
     )  # fmt: skip
 
 
@@ -206,14 +250,20 @@ class Scene:
         self.focus = script.focus
         self.remote = self.flow.remote_topic(TOPIC)
         self.checkpoints = mirror_topics(self.flow.name, self.flow.policy, "source").checkpoints
-        self.checker = Checker(self)
+        self.causes = Causes(self)
+        self.checker = Checker(self) if script.kept is None else KeptChecker(self)
+        self.age_seconds = OLD_SECONDS if script.kept is not None and script.kept.forgets else 0.0
+        """Of the source's records, when they are written."""
         self.producers = SourceProducers(self)
         self.readers = Readers(self) if script.jobs else None
         self.person = Person(self) if script.jobs else None
         self.settings = SettingsJudge(self, script.settings) if script.settings else None
         self.acls = AclJudge(self, revokes=script.acls == "revoke") if script.acls else None
         self.heartbeats = HeartbeatJudge(self) if script.heartbeats else None
-        self.source.create_topic(TOPIC, script.partitions)
+        if script.kept is not None:
+            self.target.sequences, self.target.leaders_run_ahead = script.kept.sequences, True
+        for partition in self.source.create_topic(TOPIC, script.partitions).partitions:
+            partition.log.begin_at(0 if script.kept is None else script.kept.begins)
         self.source.acls.is_on = True
         if not script.jobs:
             self.target.create_topic(self.remote, script.partitions)
@@ -370,6 +420,8 @@ def _config(script: Script, policy: str) -> MirrorConfig:
     ]
     if script.read_committed:
         lines.append("A.consumer.isolation.level = read_committed")
+    if script.kept is not None:
+        lines += ["A->B.preserve.offsets.enabled = true", f"A->B.preserve.offsets.filler = {script.kept.filler}"]
     if script.names_stay:
         lines.append("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
     if script.jobs:
@@ -391,7 +443,7 @@ def run(script: Script, *, is_told: bool = False) -> Result:
     scene = Scene(script, world)
     result = Result(script)
     begin = world.now
-    with simulated(world, scene.net):
+    with simulated(world, scene.net, script.kept):
         try:
             scene.start_missing()
             world.after(0.1, scene.producers.write)
@@ -401,6 +453,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
                 world.after(0.5, scene.readers.read_source)
             world.after(1.0, scene.abort_late)
             world.after(5.0, scene.keep_mirror)
+            if script.kept is not None and script.kept.forgets:
+                world.after(1.0, lambda: watch_expiry(scene))
             world.after(2.0, scene.look)
             if scene.heartbeats is not None:
                 scene.heartbeats.look()
@@ -411,6 +465,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
                 world.at(begin + fault.at, lambda fault=fault: strike(scene, fault))
             world.run(begin + script.seconds)
             scene.heal()
+            if script.kept is not None and script.kept.rebuilds:
+                world.after(5.0, lambda: rebuild(scene))
             is_done = world.run(world.now + _HEAL_SECONDS_MAX, scene.checker.is_caught_up)
             world.run(world.now + 3.0)
             if scene.readers is not None and is_done:

@@ -20,6 +20,10 @@ _MARKER_VALUE = struct.Struct(">hi")
 
 NO_ERROR, OUT_OF_ORDER, BAD_EPOCH, BAD_TXN_STATE, CORRUPT = 0, 45, 47, 48, 2
 _REMEMBERED = 5
+SEQUENCES = 1 << 31
+"""Sequence numbers begin again behind the last one."""
+_NOW_MS = 1 << 62
+"""Markers have no time here, and are never old."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +62,10 @@ class Producer:
     batches: list[Stored] = field(default_factory=list)
     first_open: int | None = None
 
+    coordinator_epoch: int = -1
+    latest_ms: int = -1
+    """The time of its last batch or marker: by it the leader forgets the producer."""
+
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
@@ -85,6 +93,14 @@ class PartitionLog:
         self.producers: dict[int, Producer] = {}
         self.aborted: list[Aborted] = []
         self.is_compacted = False
+        self.sequences = SEQUENCES
+        self._deleted: list[Stored] = []
+        self._former_start = 0
+
+    def begin_at(self, offset: int) -> None:
+        """An empty log whose first record will have this offset, as after years of retention."""
+        self.start = self.end = self.high_watermark = offset
+        self.epochs = [(0, offset)]
 
     # Leaders.
 
@@ -158,7 +174,7 @@ class PartitionLog:
         if header.producer_id < 0:
             return NO_ERROR, self._add(header, data).base
         producer = self.producers.get(header.producer_id) or Producer()
-        last_sequence = header.base_sequence + header.last_offset_delta
+        last_sequence = (header.base_sequence + header.last_offset_delta) % self.sequences
         for known in producer.batches:
             if (known.producer_epoch, known.sequence, known.last_sequence) == (
                 header.producer_epoch, header.base_sequence, last_sequence,
@@ -175,7 +191,7 @@ class PartitionLog:
         if header.producer_epoch != producer.epoch:
             if header.base_sequence != 0 and producer.epoch != -1:
                 return OUT_OF_ORDER
-        elif header.base_sequence != producer.last_sequence + 1:
+        elif header.base_sequence != (producer.last_sequence + 1) % self.sequences:
             return OUT_OF_ORDER
         if header.is_transactional:
             if producer.first_open is None and not is_open:
@@ -190,7 +206,7 @@ class PartitionLog:
         _BASE.pack_into(placed, 0, base, header.batch_length, self.epoch)
         stored = Stored(
             base, last, bytes(placed), self.epoch, header.producer_id, header.producer_epoch, header.base_sequence,
-            header.base_sequence + header.last_offset_delta, header.is_transactional,
+            (header.base_sequence + header.last_offset_delta) % self.sequences, header.is_transactional,
             is_aborted=None if header.is_transactional else False,
         )  # fmt: skip
         self._keep(stored)
@@ -224,10 +240,12 @@ class PartitionLog:
         if stored.producer_id < 0:
             return
         producer = self.producers.setdefault(stored.producer_id, Producer())
+        producer.latest_ms = _NOW_MS if stored.is_control else parse_header(stored.data, 0).max_timestamp
         if stored.producer_epoch != producer.epoch:
             producer.epoch = stored.producer_epoch
             producer.batches = []
         if stored.is_control:
+            producer.coordinator_epoch = 0
             self._end_transaction(producer, stored)
             return
         producer.batches = [*producer.batches[1 - _REMEMBERED :], stored]
@@ -272,8 +290,28 @@ class PartitionLog:
 
     def delete_records(self, offset: int) -> None:
         """DeleteRecords, or retention: nothing before `offset` can be read any more."""
+        self._former_start = self._former_start if self._deleted else self.start
         self.start = max(self.start, min(offset, self.high_watermark))
-        self.batches = self.batches[self.at(self.start) :]
+        index = self.at(self.start)
+        self._deleted += self.batches[:index]
+        self.batches = self.batches[index:]
         later = [one for one in self.epochs if one[1] > self.start]
         before = [one for one in self.epochs if one[1] <= self.start]
         self.epochs = [*([(before[-1][0], self.start)] if before else []), *later]
+
+    def restore_deleted(self) -> bool:
+        """As a broker that was killed before it wrote down where its log starts; whether anything came back."""
+        if not self._deleted:
+            return False
+        self.batches, self._deleted = [*self._deleted, *self.batches], []
+        self.start = self._former_start
+        self.epochs = [(self.epochs[0][0], self.start), *self.epochs[1:]]
+        return True
+
+    def forget_producers(self, before_ms: int) -> list[int]:
+        """The leader forgets those whose last batch or marker has an earlier time, and no transaction open; their ids
+        (ProducerStateManager.removeExpiredProducers)."""
+        gone = [one for one, it in self.producers.items() if it.latest_ms < before_ms and it.first_open is None]
+        for producer_id in gone:
+            del self.producers[producer_id]
+        return gone

@@ -83,7 +83,7 @@ class SourceProducers:
         keys = [b"key-%d" % random.randrange(6) + more for _ in values]
         codec = random.choice(list(Codec)) if scene.script.has_transactions else Codec.NONE
         records = zip(keys, values, strict=True)
-        data = bytearray(encode_batch(records, codec, timestamp=int(scene.world.wall * 1000)))
+        data = bytearray(encode_batch(records, codec, timestamp=int((scene.world.wall - scene.age_seconds) * 1000)))
         is_transactional = scene.script.has_transactions and random.random() < _IN_TRANSACTION_SHARE
         if is_transactional:
             self._stamp(random.choice(self._producers), partition, data)

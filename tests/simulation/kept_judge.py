@@ -1,0 +1,255 @@
+"""Judges a flow that keeps offsets: each record of the target stands where the source has it, or its partition is
+FAILED, for a reason that something explains."""
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.simulation.checker import Checker
+from tests.simulation.cluster import Partition
+from tests.simulation.kept import source_where
+from tests.simulation.log import Stored
+from tests.simulation.truth import PartitionTruth, Written
+
+from sparkmirror.ledger.gaps import Gap
+from sparkmirror.model import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Scene
+
+_TURNED = ("source cut", "source made again")
+REASONS = {
+    r"came to stand at offset": ("foreign", "target cut", "target deleted", "forgets"),
+    r"somebody else has written records": ("foreign",),
+    r"something else at offset": ("foreign", "target cut", "target deleted", "forgets", *_TURNED),
+    r"the source's log (goes on at offset|is another one)": _TURNED,
+    r"the target's log ends at offset \d+, and its source's at": ("foreign", "forgets", *_TURNED),
+    r"offsets before: it was cut": ("target cut", "target deleted"),
+    r"the source's topic was made again": ("source made again",),
+    r"the source's log was cut": _TURNED,
+    r"were to be filled": ("foreign", "target cut", "target deleted", "forgets"),
+    r"that this flow has not written": ("foreign", "target cut", "target deleted", "forgets"),
+    r"partitions on the source and": ("grown",),
+    r"the source may not have its records any more": ("target deleted", "target cut"),
+}
+"""Why a partition may be FAILED for good, and what must have happened then."""
+_WRONG_MAX = 5
+"""Batches that a process may have under way when the first of them is found at a wrong offset."""
+
+
+class Causes:
+    """What has happened to partitions, by the source's, and which ones the mirror says are FAILED for good."""
+
+    def __init__(self, scene: "Scene") -> None:
+        self._scene = scene
+        self._known: dict[TopicPartition, set[str]] = {}
+
+    def note(self, partition: Partition, cause: str) -> None:
+        self._known.setdefault(source_where(partition), set()).add(cause)
+
+    def begin_again(self, partition: Partition) -> None:
+        """The target's topic is deleted: nothing of what happened to it explains anything now, but that a batch of an
+        older process may reach the next one. What it had is to come again."""
+        self._known[source_where(partition)] = {"target deleted"}
+        truth = self._scene.truth.of(source_where(partition))
+        truth.target_losses += 1
+        truth.lost_on_target.clear()
+
+    def of(self, where: TopicPartition) -> set[str]:
+        kept, truth = self._scene.script.kept, self._scene.truth.of(where)
+        found = set(self._known.get(where, ()))
+        found |= {"forgets"} if kept is not None and kept.forgets else set()
+        return found | ({"source cut"} if truth.truncations else set())
+
+    def failed(self) -> dict[TopicPartition, str]:
+        """By the source's partition: the reason, as the tasks of living mirrors say it."""
+        found: dict[TopicPartition, str] = {}
+        for mirror in self._scene.mirrors:
+            for attempt in mirror.attempts.values() if not mirror.is_over else ():
+                if attempt.sender is not None and not attempt.is_over:
+                    found |= {where: why for where, why in attempt.sender.task_metrics.failed.items() if _is_final(why)}
+        return found
+
+
+def _is_final(reason: str) -> bool:
+    return any(re.search(one, reason) for one in REASONS)
+
+
+class KeptChecker(Checker):
+    """As `Checker`, by offsets: positions count in the target's log that they are of."""
+
+    def __init__(self, scene: "Scene") -> None:
+        super().__init__(scene)
+        self._indexed: dict[TopicPartition, int] = {}
+        self._places: dict[TopicPartition, dict[tuple[object, int], Written]] = {}
+        self._judged: dict[Partition, tuple[list[Stored], int | None]] = {}
+
+    # What stands where.
+
+    def _place(self, where: TopicPartition) -> dict[tuple[object, int], Written]:
+        """What the source has, or had, by topic id and offset: of a log that was cut the later one."""
+        places = self._places.setdefault(where, {})
+        records = list(self._scene.truth.of(where).records.values())
+        for one in records[self._indexed.get(where, 0) :]:
+            places[one.topic_id, one.offset] = one
+        self._indexed[where] = len(records)
+        return places
+
+    def remote(self, where: TopicPartition) -> Partition | None:
+        return self._scene.target.partition(TopicPartition(self._scene.remote, where.partition))
+
+    def first_wrong(self, where: TopicPartition) -> int | None:
+        """The first offset of the target's log at which it has something else than its source, as far as the source has
+        anything there: what retention or compaction has removed of it nobody can compare."""
+        remote, topic = self.remote(where), self._scene.source.topics.get(where.topic)
+        if remote is None or topic is None:
+            return None
+        places, known = self._place(where), self._scene.truth.of(where).records
+        source = self._scene.source.partition(where)
+        begins = 0 if source is None else source.log.start
+        for one in remote.log.batches:
+            if one.is_control:
+                continue
+            for record in one.records:
+                if record.offset < remote.log.start:
+                    continue
+                if not (record.key or record.value) and (one.is_transactional or record.offset < begins):
+                    continue
+                wanted, own = places.get((topic.topic_id, record.offset)), known.get(record.value or b"")
+                is_right = wanted is not None and wanted.value == record.value and not wanted.is_truncated
+                if is_right or (record.offset < begins and own is not None):
+                    continue
+                if wanted is not None and not wanted.is_compacted:
+                    return record.offset
+                if own is None or not own.is_compacted:
+                    return record.offset
+        return None
+
+    def _is_of_this_log(self, where: TopicPartition) -> bool:
+        """Whether the ledger's position is one in the logs that both clusters have now."""
+        record, topic = self.view().records.get(where), self._scene.source.topics.get(where.topic)
+        remote = self._scene.target.topics.get(self._scene.remote)
+        if record is None or topic is None or remote is None or record.position.topic_id != topic.topic_id:
+            return False
+        return record.extent is not None and record.extent.topic_id == remote.topic_id
+
+    # Now and then.
+
+    def look(self) -> None:
+        if self._scene.readers is not None:
+            self._scene.readers.look()
+        for partition in self._scene.sources():
+            if self._is_of_this_log(partition.where):
+                self._look_at(partition.where)
+
+    def _look_at(self, where: TopicPartition) -> None:
+        """No position beyond a record that stands elsewhere, or lacks, nor beyond the log's end."""
+        truth, position = self._scene.truth.of(where), self.view().position(where)
+        remote = self.remote(where)
+        if position is None or remote is None or "target cut" in self._scene.causes.of(where):
+            return
+        if position.offset > remote.log.high_watermark:
+            self.fail(f"{where} stands at {position.offset} in the ledger, beyond {remote.log.high_watermark}")
+        if truth.truncations:
+            return
+        wrong = self.first_wrong(where)
+        if wrong is not None and wrong < position.offset:
+            self.fail(f"{where} stands at {position.offset} in the ledger, and the target is wrong at {wrong}")
+        self._judge_missing(where, position.offset)
+
+    def _judge_missing(self, where: TopicPartition, to: int) -> None:
+        arrived, gaps = {value for value, _ in self.arrived(where)}, self._gaps()
+        topic = self._scene.source.topics.get(where.topic)
+        topic_id, truth = (None if topic is None else topic.topic_id), self._scene.truth.of(where)
+        missing = [
+            one
+            for one in truth.records.values()
+            if one.topic_id == topic_id and one.offset < to and self._is_owed(one, truth, arrived, gaps, where)
+        ]
+        if missing:
+            named = ", ".join(f"{one.value.decode()} at {one.offset}" for one in missing[:4])
+            self.fail(f"{where} stands at {to} in the ledger, and the target lacks {named}")
+
+    def _is_owed(
+        self, one: Written, truth: PartitionTruth, arrived: set[bytes], gaps: list[Gap], where: TopicPartition
+    ) -> bool:
+        partition = self._scene.source.partition(where)
+        if partition is None or one.offset < partition.log.start:
+            remade = self._scene.causes.of(where) & {"target deleted", "target cut"}
+            if remade or one.offset < self._first_mirrored(where):
+                return False
+        return super()._is_owed(one, truth, arrived, gaps, where)
+
+    def _first_mirrored(self, where: TopicPartition) -> int:
+        """Where the target's log begins: what is before was deleted on the source before the flow began."""
+        remote = self.remote(where)
+        return 0 if remote is None else remote.log.start
+
+    def is_caught_up(self) -> bool:
+        """Or FAILED, unless a person rebuilds it."""
+        view, kept, failed = self.view(), self._scene.script.kept, self._scene.causes.failed()
+        for partition in self._scene.sources():
+            where = partition.where
+            if where in failed and not (kept and kept.rebuilds):
+                continue
+            position = view.position(where)
+            topic_id = self._scene.source.topics[where.topic].topic_id
+            if position is None or position.topic_id != topic_id or where in failed:
+                return False
+            if position.offset < partition.log.high_watermark or not self._is_of_this_or_no_log(where):
+                return False
+        return True
+
+    def _is_of_this_or_no_log(self, where: TopicPartition) -> bool:
+        record = self.view().records.get(where)
+        return record is not None and (record.extent is None or self._is_of_this_log(where))
+
+    # At the end.
+
+    def judge(self, *, is_done: bool) -> None:
+        self.look()
+        failed = self._scene.causes.failed()
+        for partition in self._scene.sources():
+            where = partition.where
+            if where in failed:
+                self._judge_reason(where, failed[where])
+            elif not self._is_moved(partition):
+                self._tell_stall_of(partition)
+            else:
+                self._judge_whole(partition)
+        if self._scene.readers is not None and is_done:
+            self._scene.readers.judge()
+
+    def _is_moved(self, partition: Partition) -> bool:
+        position = self.view().position(partition.where)
+        return position is not None and position.offset >= partition.log.high_watermark
+
+    def _tell_stall_of(self, partition: Partition) -> None:
+        where, mirror = partition.where, self._scene.mirror
+        senders = [one.sender for one in mirror.attempts.values() if one.sender is not None]
+        failed = {str(k): v for sender in senders for k, v in dict(sender.task_metrics.failed).items()}
+        remote = self.remote(where)
+        self.fail(
+            f"{where} does not move: it stands at {self.view().position(where)}, the source ends at "
+            f"{partition.log.high_watermark}, the target at {remote and remote.log.end}; mirror over: {mirror.is_over} "
+            f"{mirror.reason}; failed: {failed}"
+        )
+
+    def _judge_reason(self, where: TopicPartition, reason: str) -> None:
+        causes = self._scene.causes.of(where)
+        allowed = {cause for one, known in REASONS.items() if re.search(one, reason) for cause in known}
+        if not allowed & causes:
+            self.fail(f"{where} is FAILED, and only {sorted(causes)} has happened: {reason}")
+
+    def _judge_whole(self, partition: Partition) -> None:
+        """A partition that is not FAILED is the source's copy, to its end."""
+        where, log = partition.where, partition.log
+        wrong = self.first_wrong(where)
+        if wrong is not None and wrong < log.high_watermark:
+            self.fail(f"{where} is not FAILED, and the target is wrong at {wrong}")
+            return
+        self._judge_missing(where, log.high_watermark)
+        own = [gap for gap in self._gaps() if gap.partition == where]
+        truth = self._scene.truth.of(where)
+        for gap in own:
+            if not (truth.target_losses if gap.is_on_target else truth.source_losses):
+                self.fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
