@@ -60,7 +60,7 @@ def _partition(topic: str, number: int, now_ms: int) -> dict[str, Any]:
     told: dict[str, Any] = {
         "task": number % 2, "epoch": 2, "producer_epoch": 5, "state": "RUNNING", "offset": 10**6 + number,
         "end": 10**6 + 11 * number, "records_per_second": 83.4, "bytes_per_second": 9000.0,
-        "target_topic": f"west.{topic}", "latency": [4.0, 1.0, 9.0, 4.2],
+        "target_topic": f"west.{topic}", "latency": [4.0, 1.0, 9.0, 4.2], "keeps_offsets": topic == "sensors",
     }  # fmt: skip
     if (topic, number) == ("orders", 3):
         reason = "RECORD_TOO_LARGE (error 10): raise max.message.bytes of the target topic"
@@ -142,6 +142,7 @@ def _readiness(_: str) -> dict[str, Any]:
     group = {"repeats_planned": 2, "repeats_source_lost": 12, "active_on_source": True, "active_on_target": False}
     return {
         "at_ms": time.time_ns() // 1_000_000, "source_answers": True, "records_behind": 33, "seconds_behind": 12.5,
+        "identical_offsets": 4,
         "unknown": [], "behind": [behind], "groups": {"billing": group}, "differences": ["audit: retention.ms differs"],
     }  # fmt: skip
 

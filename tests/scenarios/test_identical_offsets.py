@@ -119,6 +119,14 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
     moved = {0: (START + 80, None), 1: (61, None)}
     assert committed(target, group, remote, 2) == moved, "a run without a record knows the topic too"
 
+    file.write_text(text)
+    verbs = {"status": [], "groups": ["--partitions"], "lag": ["--group", group], "failover": [], "migrate": []}
+    for verb, more in verbs.items():
+        kind = ["status"] if verb in ("failover", "migrate") else []
+        capsys.readouterr()
+        assert main([verb, *kind, str(file), *more]) == 0
+        assert "offsets are identical in 2 partitions" in capsys.readouterr().out, verb
+
 
 def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
     source: Client,

@@ -125,6 +125,18 @@ def test_a_topic_opens_into_its_partitions_and_each_has_an_address(page: Page, u
     expect(page.get_by_role("heading", name=str(FLOW))).to_be_in_viewport()
 
 
+def test_the_page_says_where_offsets_are_identical(page: Page, url: str) -> None:
+    card = page.get_by_role("article", name=str(FLOW))
+    expect(card.get_by_role("definition").filter(has_text="identical in 4 partitions")).to_be_visible()
+    for place, said in (("sensors/2", "identical on both clusters"), ("orders/2", "of their own on the target")):
+        page.goto(f"{url}#partitions/west-%3Ebackup/{place}")
+        page.reload()
+        expect(page.get_by_role("dialog", name=place.replace("/", "-"))).to_contain_text(said)
+    page.goto(f"{url}#failover")
+    page.reload()
+    expect(page.get_by_text("Offsets are identical in 4 partitions")).to_be_visible()
+
+
 def test_the_curves_of_a_day_have_axes_and_events_and_what_is_not_known_is_a_gap(page: Page) -> None:
     day = page.get_by_role("img", name=re.compile("in the last 24 hours: at most 1.59.k.s and 2,400 records"))
     expect(day).to_be_visible()

@@ -1,7 +1,7 @@
 """`sparkmirror lag FILE --group G`: how far a consumer group is behind, by the offsets it has committed."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_cluster, add_jars, add_topic_pattern, add_verb, check_cluster
@@ -10,6 +10,8 @@ from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.model import Cluster, TopicPartition
 
 if TYPE_CHECKING:
+    from sparkmirror.config.flow.flows import FlowConfig
+    from sparkmirror.kafka.admin import Admin
     from sparkmirror.views.group_lag import PartitionLag
 
 _DESCRIPTION = (
@@ -32,14 +34,14 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Asks the clusters and prints. Raises ConfigError, ClusterError, and SparkMirrorError for an unknown group."""
-    clusters, group = _clusters([args.file, *args.more_files], args.jars, args.cluster, args.group)
-    return show_again(args, lambda: _print(args, clusters, group))
+    chosen = _clusters([args.file, *args.more_files], args.jars, args.cluster, args.group)
+    return show_again(args, lambda: _print(args, *chosen))
 
 
-def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> None:
+def _print(args: argparse.Namespace, clusters: list[Cluster], group: str, flows: "Collection[FlowConfig]") -> None:
     from sparkmirror.views.group_lag import render_lags
 
-    lags = [lag for cluster in clusters for lag in _ask(cluster, group, args.topic)]
+    lags = [lag for cluster in clusters for lag in _ask(cluster, group, args.topic, flows)]
     if all(lag.offset is None for lag in lags):
         names = ", ".join(cluster.alias for cluster in clusters)
         about = f" for topics that match `{args.topic}`" if args.topic else ""
@@ -49,7 +51,8 @@ def _print(args: argparse.Namespace, clusters: list[Cluster], group: str) -> Non
 
 def _clusters(
     files: Sequence[str], jars: Sequence[str], alias: str | None, group: str | None
-) -> tuple[list[Cluster], str]:
+) -> "tuple[list[Cluster], str, Collection[FlowConfig]]":
+    """The clusters to ask, the group, and the flows that keep offsets."""
     from sparkmirror.config.flow.flows import parse_config
     from sparkmirror.config.formats.files import read_mirror_files
     from sparkmirror.config.formats.mm1 import load_consumer
@@ -59,16 +62,17 @@ def _clusters(
     entries = properties.entries
     if "clusters" not in entries and ("bootstrap.servers" in entries or "zookeeper.connect" in entries):
         cluster, group_id = load_consumer(file)
-        return [cluster], group or group_id
+        return [cluster], group or group_id, ()
     if not group:
         raise ConfigError("--group is missing", "name the consumer group: `--group G`", file=file)
     config = parse_config(with_jars(properties, jars))
     if alias is not None:
         check_cluster(config, alias)
-    return [cluster for name, cluster in config.clusters.items() if alias in (None, name)], group
+    keeping = [flow for flow in config.flows if flow.preserves_offsets]
+    return [cluster for name, cluster in config.clusters.items() if alias in (None, name)], group, keeping
 
 
-def _ask(cluster: Cluster, group: str, topic: str) -> "list[PartitionLag]":
+def _ask(cluster: Cluster, group: str, topic: str, flows: "Collection[FlowConfig]") -> "list[PartitionLag]":
     from sparkmirror.kafka.clients import open_admin
     from sparkmirror.kafka.groups import read_group_offsets
     from sparkmirror.policy.filters import name_matcher
@@ -87,5 +91,16 @@ def _ask(cluster: Cluster, group: str, topic: str) -> "list[PartitionLag]":
                 for number in range(found.partitions)
             }
         ends = admin.latest_offsets(partitions)
+        into = [flow for flow in flows if flow.name.target == cluster.alias]
+        identical = {where for flow in into for where in _identical(flow, admin)}
     tell_unknown(ends)
-    return list_lags(cluster.alias, group, offsets, ends.known, ends.unknown)
+    return list_lags(cluster.alias, group, offsets, ends.known, ends.unknown, identical)
+
+
+def _identical(flow: "FlowConfig", target: "Admin") -> set[TopicPartition]:
+    """The target's partitions whose offsets are the source's; none where the flow has never run."""
+    from sparkmirror.operations.cluster_pair import identical_partitions
+
+    if not target.list_topics([flow.ledger_topics.positions]):
+        return set()
+    return {TopicPartition(flow.remote_topic(where.topic), where.partition) for where in identical_partitions(flow)}

@@ -98,7 +98,7 @@ _SHOWN_MAX = 10
 
 def render_readiness(found: "Readiness") -> "Page":
     """The answer to "what if we failed over now", for one flow."""
-    before, after = ([f"  {line}" for line in lines] for lines in (_loss(found), _differences(found)))
+    before, after = ([f"  {line}" for line in lines] for lines in ([*_loss(found), *_same(found)], _differences(found)))
     return [f"{found.flow}, if it failed over now:", *before, *_groups(found), *after]
 
 
@@ -112,6 +112,13 @@ def _loss(found: "Readiness") -> list[str]:
     if not found.behind and not found.unknown:
         return ["nothing would be lost: all is mirrored"]
     return [*_unknown(found), *_behind(found)]
+
+
+def _same(found: "Readiness") -> list[str]:
+    from sparkmirror.views.identical import identical_offsets
+
+    count = len(found.identical)
+    return [f"{identical_offsets(count)}: programs that keep their own go on with them"] if count else []
 
 
 def _unknown(found: "Readiness") -> list[str]:

@@ -93,7 +93,8 @@ class GroupPlace:
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """The readiness of one flow. `differences` are sentences about changes that a round of its sync jobs would make
-    on the target now. `unknown` are partitions whose high watermark the source does not give, with the reason."""
+    on the target now. `unknown` are partitions whose high watermark the source does not give, with the reason. Of the
+    partitions `identical` the target has each record at its own offset, up to the stored position."""
 
     flow: FlowName
     source_answers: bool
@@ -104,6 +105,7 @@ class Readiness:
     differences: tuple[str, ...] = ()
     heard_seconds: float | None = None
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    identical: frozenset[TopicPartition] = frozenset()
 
     @property
     def knows_ends(self) -> bool:
@@ -155,6 +157,7 @@ class Readiness:
             "records_behind": self.records_behind(),
             "seconds_behind": self.seconds_behind(),
             "heard_seconds_ago": self.heard_seconds,
+            "identical_offsets": len(self.identical),
             "behind": [one.as_json() for one in self.behind],
             "unknown": [{**_place(where), "reason": reason} for where, reason in sorted(self.unknown.items())],
             "groups": {

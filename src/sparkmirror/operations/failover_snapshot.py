@@ -61,6 +61,7 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
             active,
             beyond + (_differences(flow) if differences else ()),
             unknown=unknown,
+            identical=state.identical(),
         )
 
 
@@ -99,7 +100,8 @@ def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active
     translate = state.translator.translate
     places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs, flow.keeps_offsets)
     beyond = name_beyond(places, logs)
-    return Readiness(flow.name, False, (), places, frozenset(), active, beyond, _heard_seconds(flow))
+    heard, identical = _heard_seconds(flow), state.identical()
+    return Readiness(flow.name, False, (), places, frozenset(), active, beyond, heard, identical=identical)
 
 
 def _wanted(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> dict[str, GroupListing]:

@@ -118,11 +118,17 @@ class Sampler:
     def _ready(self) -> Iterator[Sample]:
         while self._waiting:
             late_at, sample = self._waiting[0]
-            offset = source_offset(self._state.maps, sample)
+            offset = self._source_offset(sample)
             if offset is None and time.monotonic() < late_at:
                 return
             self._waiting.popleft()
-            yield replace(sample, source_offset=offset)
+            is_kept = offset is not None and self._state.keeps_offsets(sample.source)
+            yield replace(sample, source_offset=offset, is_identical=is_kept)
+
+    def _source_offset(self, sample: Sample) -> int | None:
+        if self._state.keeps_offsets(sample.source):
+            return sample.target_offset if self._state.has_kept(sample.source, sample.target_offset) else None
+        return source_offset(self._state.maps, sample)
 
 
 def source_offset(maps: MapView, sample: Sample) -> int | None:

@@ -201,6 +201,7 @@ def _place(seen: _Seen, ends: _Ends, name: str, where: TopicPartition, offset: i
         seen.state.checkpoint_times_ms.get((name, remote)),
         None if there is None else there.offset,
         _end(ends.target, remote),
+        seen.state.keeps_offsets(where),
     )
 
 
@@ -222,7 +223,7 @@ def _lost_line(seen: _Seen, ends: _Ends, name: str) -> GroupLine:
 def _lost_place(
     seen: _Seen, ends: _Ends, name: str, remote: TopicPartition, sources: Mapping[TopicPartition, TopicPartition]
 ) -> GroupPlace:
-    checkpoint = seen.state.checkpoints[name, remote]
+    checkpoint, source = seen.state.checkpoints[name, remote], sources.get(remote)
     there = seen.target_committed.get(name, {}).get(remote)
     return GroupPlace(
         TopicPartition(seen.flow.policy.upstream_topic(remote.topic) or remote.topic, remote.partition),
@@ -234,6 +235,7 @@ def _lost_place(
         seen.state.checkpoint_times_ms.get((name, remote)),
         None if there is None else there.offset,
         _end(ends.target, remote),
+        source is not None and seen.state.keeps_offsets(source),
     )
 
 

@@ -112,6 +112,14 @@ class OffsetState:
         record = self._ledger.records.get(partition)
         return self._flow.keeps_offsets(partition.topic) and record is not None and record.is_aligned
 
+    def has_kept(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the stored position lies behind the offset, where offsets are kept: it is the source's, too."""
+        return self.keeps_offsets(partition) and offset < self._ledger.records[partition].position.offset
+
+    def identical(self) -> frozenset[TopicPartition]:
+        """All partitions of which that is so."""
+        return frozenset(where for where in self._ledger.records if self.keeps_offsets(where))
+
     def _homeward(self) -> list[TopicPartition]:
         """The partitions that came from the target, by their names on the source."""
         policy, alias = self._flow.policy, self._flow.name.target

@@ -175,7 +175,8 @@ class TaskRecord:
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
     """One source partition. `offset` is the next offset to mirror, None where the ledger's record of it cannot be read;
-    `end` is the source's high watermark in the last fetch response, None before the first.
+    `end` is the source's high watermark in the last fetch response, None before the first. With `keeps_offsets` the
+    target has its records at their own offsets.
 
     `records` and `bytes` count from the beginning of the task's attempt; rates are averages since the previous record
     of the partition. `age` is the time from produce time to fetch, `latency` from produce time to acknowledgement.
@@ -200,11 +201,17 @@ class PartitionRecord:
     bytes_per_second: float = 0.0
     age: Spread = NO_SPREAD
     latency: Spread = NO_SPREAD
+    keeps_offsets: bool = False
     at_ms: Moment = 0
 
     @property
     def source(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether nothing is known that speaks against it: a record at a wrong offset makes the partition FAILED."""
+        return self.keeps_offsets and self.state is not PartitionState.FAILED
 
     @property
     def lag_records(self) -> int | None:

@@ -14,6 +14,7 @@ from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.problems import Level, first_line, plural
 from sparkmirror.telemetry.records import FlowState, JobRecord, JobState, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.telemetry.verdict import Verdict, judge
+from sparkmirror.views.identical import identical_offsets
 from sparkmirror.views.table import Page, make_table
 from sparkmirror.views.verdict_lines import headline, problem_lines
 from sparkmirror.views.verified import verified_json, verified_sentence
@@ -239,7 +240,7 @@ def _figures(page: FlowPage) -> str:
         if count:
             parts.append(f"{count} {held.value}")
     if kept := sum(place.is_identical and place.state is not PartitionState.FAILED for place in page.places):
-        parts.append(f"offsets are identical in {plural(kept, 'partition')}")
+        parts.append(identical_offsets(kept))
     if page.gaps:
         parts.append(f"{plural(len(page.gaps), 'gap')}, {plural(page.lost_records, 'offset')} gone")
     return ", ".join(parts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.model import TopicPartition, plain
+from sparkmirror.views.identical import identical_offsets
 from sparkmirror.views.table import Page, make_table
 
 _TITLES = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag")
@@ -19,7 +20,8 @@ class PartitionLag:
     """One partition of one group. `offset` is the committed offset (the next to read), None where there is none;
     `log_size` is the partition's high watermark, None where it is not known.
 
-    `lag_records` is None where either is None; transaction markers count as records.
+    `lag_records` is None where either is None; transaction markers count as records. `identical_offsets` says that the
+    cluster's records are at the offsets that they have on the cluster that they are mirrored from.
     """
 
     cluster: str
@@ -28,6 +30,7 @@ class PartitionLag:
     partition: int
     offset: int | None
     log_size: int | None
+    identical_offsets: bool = False
 
     @property
     def lag_records(self) -> int | None:
@@ -45,16 +48,19 @@ def list_lags(
     offsets: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     unknown: Collection[TopicPartition] = (),
+    identical: Collection[TopicPartition] = (),
 ) -> list[PartitionLag]:
     """An entry for each partition that any argument names, in order. `unknown` are partitions without a known end."""
     return [
-        PartitionLag(cluster, group, where.topic, where.partition, offsets.get(where), ends.get(where))
+        PartitionLag(
+            cluster, group, where.topic, where.partition, offsets.get(where), ends.get(where), where in identical
+        )
         for where in sorted({*offsets, *ends, *unknown})
     ]
 
 
 def render_lags(lags: Sequence[PartitionLag]) -> Page:
-    """A table; with a column for the cluster where there are several."""
+    """A table, with a column for the cluster where there are several, and a line where offsets are kept."""
     several = len({lag.cluster for lag in lags}) > 1
     titles = (*(("Cluster",) if several else ()), *_TITLES)
     rows = []
@@ -62,4 +68,5 @@ def render_lags(lags: Sequence[PartitionLag]) -> Page:
         numbers = (lag.offset, lag.log_size, lag.lag_records)
         cells = (lag.group, lag.topic, lag.partition, *(_UNKNOWN if one is None else one for one in numbers))
         rows.append((*((lag.cluster,) if several else ()), *cells))
-    return [make_table(titles, rows)]
+    kept = sum(lag.identical_offsets for lag in lags)
+    return [make_table(titles, rows), *([identical_offsets(kept)] if kept else ())]

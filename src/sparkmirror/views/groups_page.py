@@ -9,6 +9,8 @@ from typing import Any
 
 from sparkmirror.clock import show_age, show_moment
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.telemetry.problems import plural
+from sparkmirror.views.identical import identical_offsets
 from sparkmirror.views.table import Page, make_table
 
 
@@ -19,7 +21,8 @@ class GroupPlace:
     `committed` and `end` are the group's offset and the high watermark on the source. `translated` is the offset on the
     target that corresponds to `committed` now; `exact` is False where it may lie before the corresponding record.
     `checkpoint_ms` is the time of the last checkpoint. `on_target` and `target_end` are the group's offset and the high
-    watermark on the target.
+    watermark on the target. `is_identical` says that the target has the partition's records at their own offsets, up to
+    the stored position.
     """
 
     partition: TopicPartition
@@ -31,6 +34,7 @@ class GroupPlace:
     checkpoint_ms: int | None
     on_target: int | None
     target_end: int | None
+    is_identical: bool = False
 
     @property
     def lag_records(self) -> int | None:
@@ -51,6 +55,7 @@ class GroupPlace:
             "remote_topic": self.remote.topic,
             "translated": self.translated,
             "exact": self.exact,
+            "identical_offsets": self.is_identical,
             "checkpoint_at": None if self.checkpoint_ms is None else show_moment(self.checkpoint_ms),
             "target_committed": self.on_target,
             "target_lag": self.target_lag_records,
@@ -99,7 +104,9 @@ class GroupLine:
 
 def render_groups(flow: FlowName, lines: Sequence[GroupLine], at_ms: int, *, whole: bool) -> Page:
     """A line for the flow and a table with a row for each group; with `whole` a second table of their partitions."""
-    page: Page = [f"{flow}: {len(lines)} {'group' if len(lines) == 1 else 'groups'}"]
+    kept = len({place.partition for line in lines for place in line.places if place.is_identical})
+    same = f", {identical_offsets(kept)}" if kept else ""
+    page: Page = [f"{flow}: {plural(len(lines), 'group')}{same}"]
     if lines:
         source, target = (f"{what} {flow.source}" for what in ("on", "lag on")), f"lag on {flow.target}"
         titles = ("group", *source, f"on {flow.target}", "translated", target, "checkpoint", "notes")
@@ -122,7 +129,9 @@ def _row(line: GroupLine, at_ms: int) -> tuple[object, ...]:
 
 
 def _place(place: GroupPlace) -> tuple[object, ...]:
-    translated = _known(place.translated) + ("" if place.exact or place.translated is None else " (not beyond)")
+    how = "" if place.exact else " (not beyond)"
+    how = " (identical)" if place.exact and place.is_identical else how
+    translated = _known(place.translated) + ("" if place.translated is None else how)
     return (
         place.partition, _known(place.committed), _known(place.lag_records),
         place.remote, translated, _known(place.on_target), _known(place.target_lag_records),

@@ -15,7 +15,7 @@ from sparkmirror.shown import show_text
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A record that was read on the target. `source_offset` is None while the offset map does not reach the record, and
-    where the map is not exact."""
+    where the map is not exact. `is_identical` says that the target keeps the offsets of the source's records."""
 
     flow: FlowName
     source: TopicPartition
@@ -26,6 +26,7 @@ class Sample:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    is_identical: bool = False
 
     def as_json(self, bytes_max: int) -> dict[str, Any]:
         """Keys, values and headers as text where they are UTF-8, else in base64; cut to `bytes_max` bytes each."""
@@ -36,6 +37,7 @@ class Sample:
             "offset": self.source_offset,
             "target_topic": self.target.topic,
             "target_offset": self.target_offset,
+            "identical_offsets": self.is_identical,
             "timestamp": show_moment(self.timestamp_ms) if self.timestamp_ms >= 0 else None,
             "key": _data(self.key, bytes_max),
             "value": _data(self.value, bytes_max),
@@ -47,7 +49,8 @@ def sample_lines(sample: Sample, bytes_max: int) -> list[str]:
     """One line with the offsets, the timestamp and the key, one with the value, and one for each header."""
     at = "?" if sample.source_offset is None else sample.source_offset
     moment = show_moment(sample.timestamp_ms) if sample.timestamp_ms >= 0 else "no timestamp"
-    where = f"{sample.source} {at} -> {sample.target} {sample.target_offset}"
+    same = " (identical)" if sample.is_identical else ""
+    where = f"{sample.source} {at} -> {sample.target} {sample.target_offset}{same}"
     lines = [f"{where}  {moment}  key {show_data(sample.key, bytes_max)}", f"  {show_data(sample.value, bytes_max)}"]
     return lines + [f"  {show_text(name)}: {show_data(value, bytes_max)}" for name, value in sample.headers]
 

@@ -103,6 +103,7 @@ def flow_part(
         "records_per_second": pace.records_per_second if is_known and alive else None,
         "bytes_per_second": pace.bytes_per_second if is_known and alive else None,
         "partitions": facts.partitions,
+        "identical": sum(one.is_identical for one in board.partitions.values()),
         "counts": {state.value: counts[state] for state in PartitionState if state is not PartitionState.RUNNING},
         "latency": _quantiles(status.recent_latency),
         "transit": _quantiles(status.recent_transit),
@@ -215,7 +216,7 @@ def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:
     return (
         record.topic, record.partition, state.value, record.offset, record.end, record.records_per_second,
         record.bytes_per_second, record.behind_since_ms, record.latency.avg_ms, record.target_topic, reason,
-        record.retry_at_ms,
+        record.retry_at_ms, record.is_identical,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from sparkmirror.shown import show_text
 from sparkmirror.telemetry.problems import Level, Problem
 from sparkmirror.telemetry.records import PartitionState, VerifyRecord
 from sparkmirror.telemetry.verdict import Verdict
+from sparkmirror.views.identical import identical_offsets
 from sparkmirror.views.table import make_table, page_lines
 from sparkmirror.views.verdict_lines import headline, problem_lines
 from sparkmirror.views.verified import verified_sentence
@@ -44,6 +45,8 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
     verdict = Verdict(flow["name"], Level(judged["level"]), judged["sentence"], problems)
     rate, lag = (_known(flow[name]) for name in ("records_per_second", "lag_records"))
     lines = [headline(verdict), f"  {flow['state']}, {rate} records/s, lag {lag}", *problem_lines(verdict, now_ms)]
+    if flow["identical"]:
+        lines.append(f"  {identical_offsets(flow['identical'])}")
     if flow["verify"] is not None:
         lines.append(f"  {verified_sentence(VerifyRecord(**flow['verify']), now_ms)}")
     halted = [row for row in rows if row[3] != PartitionState.RUNNING]

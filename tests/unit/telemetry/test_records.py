@@ -61,7 +61,7 @@ BOTH: tuple[tuple[StatusRecord, bytes, bytes], ...] = (
         b'{"run":"run","task":0,"epoch":1,"producer_epoch":3,"state":"FAILED","reason":"too large",'
         b'"retry_at_ms":1800000000000,"target_topic":"A.orders","offset":2,"end":300,"behind_since_ms":1700000000000,'
         b'"records":2,"bytes":77,"records_per_second":1.0,"bytes_per_second":38.5,"age":[50.5,50.5,50.5,50.5],'
-        b'"latency":[1.5,null,null,null]}',
+        b'"latency":[1.5,null,null,null],"keeps_offsets":false}',
     ),
     (
         JobRecord("topics", "run-1", JobState.FAILED, "refused", 7, 2, 0.25, AT_MS, LATER_MS, AT_MS),

@@ -29,6 +29,14 @@ def test_what_is_not_known_is_said_so_and_nothing_is_behind_by_less_than_none() 
     assert [lag.as_json()["lag"] for lag in lags] == [0, None]
 
 
+def test_where_offsets_are_kept_a_line_says_so() -> None:
+    lags = list_lags(
+        "west", "mirror", {FIRST: 9}, {FIRST: 9, SECOND: 5}, identical={SECOND, TopicPartition("other", 0)}
+    )
+    assert page_lines(render_lags(lags))[-1] == "offsets are identical in 1 partition"
+    assert [lag.as_json()["identical_offsets"] for lag in lags] == [False, True]
+
+
 def test_several_clusters_have_a_column_of_their_own() -> None:
     lags = [*list_lags("east", "g", {FIRST: 1}, {FIRST: 2}), *list_lags("west", "g", {FIRST: 3}, {FIRST: 3})]
     assert [line.split()[0] for line in page_lines(render_lags(lags))] == ["Cluster", "east", "west"]

@@ -1,6 +1,7 @@
 """Records as `sparkmirror tail` shows them: any bytes, safely, and never long."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,12 @@ def test_a_record_says_where_it_was_and_where_it_is() -> None:
         "  trace\\x1b[31m: 0x00ff",
         "  none: null",
     ]
+
+
+def test_a_record_whose_offset_is_kept_says_so() -> None:
+    same = replace(SAMPLE, target_offset=7, is_identical=True)
+    assert sample_lines(same, 100)[0].startswith("orders-1 7 -> A.orders-1 7 (identical)  2026-")
+    assert (same.as_json(2)["identical_offsets"], SAMPLE.as_json(2)["identical_offsets"]) == (True, False)
 
 
 def test_programs_get_text_or_base64() -> None:

@@ -96,8 +96,15 @@ def test_a_partition_is_a_row_with_its_reason_and_its_lag_where_the_end_is_known
     board = board_of({"state": "FAILED", "reason": "too large", "retry_at_ms": 7}, {"end": None})
     rows = partition_rows(board.partitions.values(), list_held(board))
     row = rows[TopicPartition("orders", 0)]
-    assert row[:5] == ("orders", 0, "FAILED", 10, 15) and row[-2:] == ("too large", 7)
+    assert row[:5] == ("orders", 0, "FAILED", 10, 15) and row[-3:] == ("too large", 7, False)
     assert lags_of(board.partitions.values()) == {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): None}
+
+
+def test_partitions_that_keep_their_offsets_are_counted_without_those_that_failed() -> None:
+    board = board_of({"keeps_offsets": True}, {"keeps_offsets": True, "state": "FAILED"}, {})
+    rows = partition_rows(board.partitions.values(), list_held(board))
+    assert part_of(board)["identical"] == 1
+    assert [row[-1] for _, row in sorted(rows.items())] == [True, False, False]
 
 
 def test_a_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run() -> None:

@@ -23,6 +23,17 @@ def test_a_mirror_without_status_records_is_starting() -> None:
     assert text_of(PageState()) == "The mirror is starting.\n"
 
 
+def test_it_says_where_offsets_are_identical() -> None:
+    page_state, board = PageState(), StatusBoard("A")
+    board.take(encode_key("partition", "A", "orders", 0), encode({"run": "r", "task": 0, "epoch": 1}), 5)
+    told = {"run": "r", "task": 0, "epoch": 1, "keeps_offsets": True}
+    for number in (1, 2):
+        board.take(encode_key("partition", "A", "orders", number), encode(told), 5)
+    facts = gather(FlowName("A", "B"), board, 5000)
+    page_state.put("flow/A->B", flow_part(facts, judge(facts), board, Pace()))
+    assert "  offsets are identical in 2 partitions" in text_of(page_state).splitlines()
+
+
 def test_each_flow_has_a_line_and_below_it_what_does_not_run() -> None:
     page_state = PageState()
     board = StatusBoard("A")

@@ -71,7 +71,7 @@ class Reports:
             if meter.measure(now) and not final:
                 self._task_metrics.touched[where] = None
             offset = None if buffer is None else buffer.reach[0] if in_transactions else buffer.acknowledged
-            record = self._describe(plan, where, meter, offset, now_ms)
+            record = self._describe(plan, where, meter, buffer, offset, now_ms)
             reports.append(
                 Report(*encode_record(self._source_alias, record), _Touch(self._task_metrics.touched, where))
             )
@@ -108,7 +108,13 @@ class Reports:
         return (PartitionState.PAUSED if where in task_metrics.paused else PartitionState.RUNNING), ""
 
     def _describe(
-        self, plan: PlanRow, where: TopicPartition, meter: PartitionMetrics, offset: int | None, now_ms: int
+        self,
+        plan: PlanRow,
+        where: TopicPartition,
+        meter: PartitionMetrics,
+        buffer: PartitionBuffer | None,
+        offset: int | None,
+        now_ms: int,
     ) -> PartitionRecord:
         state, reason = self._state(where)
         self._told.pop(where, None)
@@ -134,6 +140,7 @@ class Reports:
             bytes_per_second=meter.bytes_per_second,
             age=meter.age.spread(now_ms),
             latency=meter.latency.spread(now_ms),
+            keeps_offsets=buffer is not None and buffer.keeps_offsets,
         )
 
 

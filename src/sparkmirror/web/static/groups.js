@@ -62,7 +62,7 @@ export class Groups {
   }
 
   #open(row) {
-    const cells = row.partitions.map((one) => [`${one.topic}-${one.partition}`, count(one.committed), count(one.lag), count(one.translated), count(one.target_committed), count(one.target_lag), one.checkpoint_at ?? "–"]);
+    const cells = row.partitions.map((one) => [`${one.topic}-${one.partition}`, count(one.committed), count(one.lag), `${count(one.translated)}${one.identical_offsets && one.exact ? " (identical)" : ""}`, count(one.target_committed), count(one.target_lag), one.checkpoint_at ?? "–"]);
     const titles = ["Partition", "Source offset", "Lag", "Translated", "Committed there", "Lag there", "Checkpoint"];
     openDialog(row.group, row.notes.length ? h("p", { class: "reason" }, row.notes.join("\n")) : h("p", {}, "All of it is synced."), cells.length ? table(titles, cells) : null);
   }

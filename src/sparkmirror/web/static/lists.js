@@ -175,6 +175,7 @@ export class Partitions {
         { class: "sheet" },
         fact("flow", row.flow),
         fact("target topic", row.target || "–"),
+        fact("offsets", row.identical ? "identical on both clusters" : "of their own on the target"),
         fact("next offset", count(row.offset)),
         fact("end of the source", count(row.end)),
         fact("lag", lagOf(row) === null ? "not known" : plural(lagOf(row), "record")),

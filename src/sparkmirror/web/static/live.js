@@ -4,7 +4,7 @@
 const TOKEN = "sparkmirror-token";
 const SILENCE_MS = 6000;
 const STALE_MS = 4000;
-const PARTITION = ["topic", "partition", "state", "offset", "end", "rate", "bytes", "behindSince", "latency", "target", "reason", "retryAt"];
+const PARTITION = ["topic", "partition", "state", "offset", "end", "rate", "bytes", "behindSince", "latency", "target", "reason", "retryAt", "identical"];
 const GAP = ["topic", "partition", "cause", "expected", "resumed", "lost", "action", "at", "onTarget"];
 const COLUMNS = { partitions: PARTITION, gaps: GAP };
 

@@ -5,6 +5,7 @@ from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords, free_nothing
@@ -71,6 +72,14 @@ def test_an_idle_task_tells_of_its_partitions_once_and_then_beats() -> None:
     assert len(task.tell()) == 4
     assert sum(len(task.tell()) for _ in range(20)) == 2
     assert task.told().state is PartitionState.RUNNING
+
+
+def test_it_is_reported_whether_offsets_are_kept() -> None:
+    task = Task(2)
+    task.buffers[ORDERS[0]] = AlignedBuffer(ORDERS[0], ORDERS[0], 0, 0)
+    task.tell()
+    assert [task.told(where).keeps_offsets for where in ORDERS[:2]] == [True, False]
+    assert task.told().is_identical
 
 
 def test_lag_rate_and_latency_of_a_partition_are_reported() -> None:
