@@ -3,6 +3,7 @@
     SparkMirrorError           exit status 1, run-time
     ├── ClusterError           a cluster did not do what was asked; names the alias
     │   ├── ClusterUnreachable
+    │   ├── BrokersLack
     │   ├── AuthenticationFailed
     │   └── AuthorizationFailed
     ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made again
@@ -43,6 +44,10 @@ class ClusterUnreachable(ClusterError):
     """No broker of the cluster answered."""
 
     retriable = True
+
+
+class BrokersLack(ClusterError):
+    """The brokers do not know a request, or no version of it that we know."""
 
 
 class AuthenticationFailed(ClusterError):

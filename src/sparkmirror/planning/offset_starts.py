@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Append, Assigned
-from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, BrokersLack, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import TransactionUnfinished, init_producer_ids, known_ids
@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 _FILL_SECONDS: Final = 20.0
 """How long one look fills: partitions that are ready do not wait longer."""
 _POLICY_VIOLATION: Final = 44
+_OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
 
 
@@ -93,7 +94,10 @@ class OffsetStarts:
         refused = [_hold(item, misfits[item.partition]) for item in items if misfits.get(item.partition)]
         if not fitting:
             return [*held, *refused]
-        return [*held, *refused, *self._begin_all(fitting, self._producer_id())]
+        try:
+            return [*held, *refused, *self._begin_all(fitting, self._producer_id())]
+        except BrokersLack as lack:
+            return [*held, *refused, *(_hold(item, str(lack.args[0]).rstrip("."), _OTHERWISE) for item in fitting)]
 
     def _begin_all(self, items: list[Assigned], producer_id: int) -> list[Assigned]:
         """One partition whose leader refuses, or does not answer, does not keep the others from their work."""
@@ -199,7 +203,7 @@ class OffsetStarts:
             begun = self._find_start(item, logs, producer_id)
         except NotIdentical as found:
             begun = _hold(item, str(found))
-        except FencedError:
+        except (FencedError, BrokersLack):
             raise
         except SparkMirrorError as problem:
             return self._put_off(item, problem)
@@ -299,5 +303,5 @@ class OffsetStarts:
         return reached if begins == offset else None
 
 
-def _hold(item: Assigned, reason: str) -> Assigned:
-    return replace(item, unknown=f"offsets cannot be kept: {reason}; {_REBUILD}", restarted_from=None, epochs=())
+def _hold(item: Assigned, reason: str, what_to_do: str = _REBUILD) -> Assigned:
+    return replace(item, unknown=f"offsets cannot be kept: {reason}; {what_to_do}", restarted_from=None, epochs=())

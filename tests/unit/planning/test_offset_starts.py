@@ -10,7 +10,7 @@ from tests.flows import flow_of
 from tests.unit.planning.test_log_comparison import OURS, data, empty, marker
 
 from sparkmirror.control.assignment import Append, Assigned
-from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
+from sparkmirror.errors import AuthorizationFailed, BrokersLack, ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.log_offsets import LogOffsets
@@ -240,6 +240,20 @@ def test_a_partition_that_is_refused_or_cannot_be_read_keeps_no_other_from_its_w
 
     monkeypatch.setattr(log_proof, "read_owners", read)
     assert [*world.settle(*names)] == [good]
+
+
+def test_brokers_that_do_not_describe_producers_are_refused_by_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(*_: object) -> None:
+        raise BrokersLack("Cluster B (b:9092) is too old for describing producers: it has no version of it.")
+
+    world.has([data(0, values(0, 10))], [])
+    monkeypatch.setattr(offset_starts, "last_sequences", lack)
+    assert world.settle()[WHERE].unknown == (
+        "offsets cannot be kept: Cluster B (b:9092) is too old for describing producers: it has no version of it; "
+        "set `preserve.offsets.enabled = false`"
+    )
 
 
 def test_the_process_that_came_second_publishes_the_first_ones_producer_again(world: World) -> None:

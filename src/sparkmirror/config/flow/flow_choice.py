@@ -4,7 +4,7 @@ Called by `config/flow/flows.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkmirror.config.flow.settings import HeartbeatSettings
@@ -16,7 +16,8 @@ from sparkmirror.config.keys.key import Key
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.reading import FlowReader, Problems, Reader
 from sparkmirror.model import FlowName
-from sparkmirror.policy.loops import Route, find_loops
+from sparkmirror.policy.filters import NameFilter
+from sparkmirror.policy.loops import Route, find_loops, may_overlap
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def refuse_unsafe(properties: Properties, flows: "Sequence[FlowConfig]", problem
     refuse_loops(properties, flows, problems)
     refuse_empty_separators(properties, flows, problems)
     refuse_shared_connectors(properties, flows, problems)
+    refuse_shared_topics(properties, flows, problems)
 
 
 def warn_of_same_brokers(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
@@ -54,7 +56,7 @@ def warn_of_same_brokers(properties: Properties, flows: "Sequence[FlowConfig]", 
 
 def refuse_loops(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
     """Invariant 8."""
-    for loop in find_loops([Route(flow.name, flow.policy, flow.topics) for flow in flows]):
+    for loop in find_loops([_route(flow) for flow in flows]):
         path = ", ".join(map(str, loop))
         problems.error(
             f"the flows {path} would copy the same topics round and round: IdentityReplicationPolicy keeps their names",
@@ -88,6 +90,34 @@ def refuse_shared_connectors(properties: Properties, flows: "Sequence[FlowConfig
                 f"leave `{target}.group.id` out, or give each flow a `progress.connector` of its own",
                 entry,
             )
+
+
+def refuse_shared_topics(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
+    """Records of two sources cannot both have their own offsets in one topic."""
+    for first, second in combinations(flows, 2):
+        keeping = [flow for flow in (first, second) if flow.preserves_offsets]
+        if keeping and first.name.target == second.name.target and _may_share(first, second):
+            problems.error(
+                f"{first.name} and {second.name} may mirror topics of one name into one topic of {first.name.target}, "
+                f"where `{flow_keys.PRESERVE_OFFSETS.name} = true` takes one source",
+                f"give the flows `topics` or `{flow_keys.PRESERVE_OFFSETS_TOPICS.name}` lists that share nothing, or "
+                "use DefaultReplicationPolicy",
+                connector_properties(properties, keeping[0].name).get(flow_keys.PRESERVE_OFFSETS.name),
+            )
+
+
+def _may_share(first: "FlowConfig", second: "FlowConfig") -> bool:
+    """Whether some topic whose offsets are kept may be the target of both, as `policy.loops` judges lists."""
+    if not (_route(first).keeps_names and _route(second).keeps_names and may_overlap(first.topics, second.topics)):
+        return False
+    return any(
+        one.preserves_offsets and may_overlap(NameFilter(one.kept_topics), other.topics)
+        for one, other in ((first, second), (second, first))
+    )
+
+
+def _route(flow: "FlowConfig") -> Route:
+    return Route(flow.name, flow.policy, flow.topics)
 
 
 def choose_flows(

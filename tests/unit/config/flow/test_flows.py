@@ -318,3 +318,34 @@ def test_offsets_of_some_topics_may_be_kept_and_no_others() -> None:
     assert not config.flows[0].keeps_offsets("orders")
     (warning,) = config.warnings
     assert "`preserve.offsets.topics` has no effect without `preserve.offsets.enabled = true`" in warning
+
+
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+TWO_SOURCES = """clusters = A, B, C
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+C.bootstrap.servers = c:1
+A->C.enabled = true
+B->C.enabled = true
+A->C.preserve.offsets.enabled = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_refused"),
+    [
+        (IDENTITY, True),
+        (IDENTITY + "A->C.preserve.offsets.topics = orders", True),
+        (IDENTITY + "A->C.topics = orders, users\nB->C.topics = users, logs", True),
+        (IDENTITY + "A->C.topics = orders, users\nB->C.topics = users\nA->C.preserve.offsets.topics = orders", False),
+        (IDENTITY + "A->C.topics = orders.*\nB->C.topics = users.*", False),
+        (IDENTITY + "A->C.preserve.offsets.enabled = false", False),
+        ("", False),
+    ],
+)
+def test_two_sources_that_may_meet_in_a_topic_whose_offsets_are_kept_are_refused(lines: str, is_refused: bool) -> None:
+    if is_refused:
+        with pytest.raises(ConfigError, match="A->C and B->C may mirror topics of one name into one topic of C"):
+            parse(TWO_SOURCES + lines)
+    else:
+        parse(TWO_SOURCES + lines)
