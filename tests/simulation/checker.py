@@ -1,5 +1,6 @@
 """Judges a history: what the target and the ledger hold, against what the source has had."""
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import Partition
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.history import Scene
 
 _SHOWN_MAX = 4
+_offset = attrgetter("offset")
 
 
 class Checker:
@@ -29,6 +31,7 @@ class Checker:
         connector = scene.flow.connector
         self._ledger = Folded(lambda: LedgerView(connector), _take_position)
         self._maps = Folded(lambda: MapView("A"), lambda view, record: view.take(record.key, record.value))
+        self._copies: dict[TopicPartition, tuple[list[tuple[bytes, int]], int, int, object, dict[bytes, int]]] = {}
         self._arrived: dict[TopicPartition, Folded[list[tuple[bytes, int]]]] = {}
 
     def fail(self, problem: str) -> None:
@@ -81,12 +84,18 @@ class Checker:
     def copies(self, where: TopicPartition, arrived: list[tuple[bytes, int]]) -> dict[bytes, int]:
         """The last place of each value on the target, without records that are on their way again: those behind the
         ledger's position that lie before an earlier record, as after a kill."""
-        last, position, highest = dict(arrived), self.view().position(where), -1
-        for one in self._scene.truth.of(where).records.values():
-            offset = last.get(one.value, -1)
-            if 0 <= offset < highest and position is not None and one.offset >= position.offset:
-                del last[one.value]
-            highest = max(highest, offset)
+        records, position = self._scene.truth.of(where).records, self.view().position(where)
+        known = self._copies.get(where)
+        if known is not None and known[0] is arrived and known[1:4] == (len(arrived), len(records), position):
+            return known[4]
+        last, highest, begin = dict(arrived), -1, 1 << 62 if position is None else position.offset
+        for value, one in records.items():
+            offset = last.get(value, -1)
+            if offset >= highest:
+                highest = offset
+            elif offset >= 0 and one.offset >= begin:
+                del last[value]
+        self._copies[where] = arrived, len(arrived), len(records), position, last
         return last
 
     # Now and then.
@@ -106,11 +115,12 @@ class Checker:
                 self._judge_map(where, truth, landed)
             if position is None or position.topic_id != topic_id or truth.truncations:
                 continue
-            arrived = {value for value, _ in landed}
+            arrived, end = {value for value, _ in landed}, position.offset
             missing = [
                 one
-                for one in truth.records.values()
-                if (one.topic_id != topic_id or one.offset < position.offset)
+                for value, one in truth.records.items()
+                if value not in arrived
+                and (one.offset < end or one.topic_id != topic_id)
                 and self._is_owed(one, truth, arrived, gaps, where)
             ]
             if missing:
@@ -233,10 +243,11 @@ class Checker:
         last = self.copies(where, arrived)
         remote = self._scene.target.partition(TopicPartition(self._scene.remote, where.partition))
         bound = remote.log.high_watermark if remote is not None else 0
-        for written in sorted(truth.records.values(), key=lambda w: w.offset, reverse=True):
-            if not written.is_compacted:
-                bound = min(bound, last.get(written.value, bound))
-            told = found.translate(written.offset)
+        translate, place = found.translate, last.get
+        for written in sorted(truth.records.values(), key=_offset, reverse=True):
+            if not written.is_compacted and (copy := place(written.value, bound)) < bound:
+                bound = copy
+            told = translate(written.offset)
             if told is not None and told.offset > bound:
                 self.fail(f"{where}: offset {written.offset} translates to {told.offset}, beyond {bound}")
                 return

@@ -3,13 +3,15 @@
 kafka-python's clients are outside of the simulation. Requests of `ClusterConnection` still pass as bytes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from random import Random
 from types import TracebackType
 from typing import Any, Self
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.log import PartitionLog
+from tests.simulation.messages import body_of, encode_request
 from tests.simulation.network import Network
 from tests.simulation.scheduler import World
 from tests.simulation.wire import REQUESTS
@@ -31,9 +33,14 @@ def _cluster(net: Network, settings: ClientSettings) -> Cluster:
     return net.clusters[settings.bootstrap_servers[0].rpartition("-")[0]]
 
 
+@cache
+def _version_max(kind: Hashable) -> int:
+    return int(kind.max_version)  # type: ignore[attr-defined]
+
+
 def _versions(request: Any) -> int:
-    most = getattr(request, "_max_version", None)
-    return int(type(request).max_version if most is None else min(most, type(request).max_version))
+    known, most = _version_max(type(request)), getattr(request, "_max_version", None)
+    return known if most is None else min(int(most), known)
 
 
 class SimClusterConnection:
@@ -77,19 +84,14 @@ class SimClusterConnection:
             return None
         known = self._cluster.known.versions[inner.API_KEY]
         version = min(known[1], _versions(inner))
-        inner.API_VERSION = version
         self._correlation += 1
-        inner.with_header(correlation_id=self._correlation, client_id=self.settings.client_id)
-        answer = self._send(number, bytes(inner.encode(header=True, framed=True))[4:], until)
+        frame = encode_request(inner, version, self._correlation, self.settings.client_id)
+        answer = self._send(number, frame, until)
         if answer is None:
             return None
-        kind = _response(inner)
+        kind = _response(inner.API_KEY)
         if raw:
-            from io import BytesIO
-
-            data = BytesIO(answer[4:])
-            kind.parse_header(data, version=version)
-            return RawAnswer(data.read(), kind[version])
+            return RawAnswer(body_of(kind, version, answer[4:]), kind[version])
         return kind.decode(answer[4:], version=version, header=True)
 
     def _pick(self, node_id: int | None) -> int | None:
@@ -128,14 +130,15 @@ class SimClusterConnection:
         self._is_closed = True
 
 
-def _response(request: Any) -> Any:
+@cache
+def _response(api: int) -> Any:
     import kafka.protocol.admin as admin
     import kafka.protocol.admin.transactions as transactions
     import kafka.protocol.consumer as consumer
     import kafka.protocol.metadata as metadata
     import kafka.protocol.producer as producer
 
-    name = REQUESTS[request.API_KEY].__name__.replace("Request", "Response")
+    name = REQUESTS[api].__name__.replace("Request", "Response")
     return next(
         getattr(module, name) for module in (admin, transactions, consumer, metadata, producer) if hasattr(module, name)
     )

@@ -20,6 +20,7 @@ from tests.simulation.commits import LOG_PARTITIONS, CommittedOffsets
 from tests.simulation.edges import DELETE_RECORDS, DESCRIBE_PRODUCERS, delete_records, describe_producers
 from tests.simulation.groups import COMMIT, FETCH_OFFSETS, GROUP_APIS, LOADING_SECONDS, Groups, refuse
 from tests.simulation.log import SEQUENCES, PartitionLog, Stored
+from tests.simulation.messages import answer_to, encode_answer
 from tests.simulation.scheduler import Process, World
 from tests.simulation.settings import ALTER_CONFIGS, BYTES_KEY, BYTES_MAX, DESCRIBE_CONFIGS, Overrides, Settings
 from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
@@ -37,7 +38,7 @@ NO_SESSION, BAD_SESSION_EPOCH, COORDINATOR_UNAVAILABLE = 70, 71, 15
 _EARLIEST, _LATEST = -2, -1
 _ANY_READER = -2
 """The replica id by which ListOffsets tells where a leader's log ends."""
-_LIST_OFFSETS = 2
+_LIST_OFFSETS, _METADATA = 2, 3
 _TOPIC_EXISTS, _INVALID_PARTITIONS = 36, 37
 _BURST_SECONDS = 0.004
 """A batch that comes so soon after another of its partition has most likely more behind it."""
@@ -147,6 +148,8 @@ class Cluster:
         self.known = known
         self.topics: dict[str, Topic] = {}
         self.sequences = SEQUENCES
+        self._by_id: dict[UUID, Topic] = {}
+        self._metadata: dict[object, bytes] = {}
         self.graves: list[Topic] = []
         self.coordinator = Coordinator(lambda: world.now, self._send_marker, fences_own=known.fences_own)
         offsets = CommittedOffsets(self._topic_id, self._log_commit, lambda: world.now)
@@ -230,6 +233,7 @@ class Cluster:
         live = [number for number, node in self.nodes.items() if node.is_up]
         members = [Partition(TopicPartition(name, n), live[n % len(live)]) for n in range(partitions)]
         topic = self.topics[name] = Topic(name, UUID(int=self._ids.getrandbits(128)), members)
+        self._by_id[topic.topic_id] = topic
         topic.overrides.now.update(configs or {})
         topic.made_at = self.world.now
         for partition in members:
@@ -238,6 +242,7 @@ class Cluster:
 
     def delete_topic(self, name: str) -> Topic:
         topic = self.topics.pop(name)
+        del self._by_id[topic.topic_id]
         self.graves.append(topic)
         for partition in topic.partitions:
             partition.is_gone = True
@@ -259,8 +264,7 @@ class Cluster:
 
     def _find(self, key: wire.Key, number: int) -> Partition | int:
         if isinstance(key, UUID):
-            topic = next((one for one in self.topics.values() if one.topic_id == key), None)
-            missing = UNKNOWN_TOPIC_ID
+            topic, missing = self._by_id.get(key), UNKNOWN_TOPIC_ID
         else:
             topic, missing = self.topics.get(key), UNKNOWN_TOPIC
         if topic is None:
@@ -326,12 +330,12 @@ class Cluster:
         else:
 
             def encode(answer: Any) -> None:
-                answer.API_VERSION = header.version
-                answer.with_header(correlation_id=header.correlation)
-                reply(bytes(answer.encode(header=True, framed=True)))
+                reply(encode_answer(answer, header.version, header.correlation))
 
             request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
-            if header.api in ACL_APIS:
+            if header.api == _METADATA:
+                self._answer_metadata(header, request, reply)
+            elif header.api in ACL_APIS:
                 encode(self.acls.handle(header.api, number, request))
                 self.note(ACL_APIS[header.api])
             elif header.api not in GROUP_APIS:
@@ -539,6 +543,8 @@ class Cluster:
     def _try_fetch(self, parked: _Parked, *, force: bool) -> bool:
         asked, session = parked.asked, parked.session
         wanted = list(session.wanted.values()) if session is not None else asked.wanted
+        if wanted and not force and asked.bytes_min > 0 and all(self._is_quiet(parked.node, asked, w) for w in wanted):
+            return False
         left = asked.bytes_max
         found: list[Fetched] = []
         size, has_news = 0, False
@@ -564,6 +570,18 @@ class Cluster:
         known = session.told.get(key)
         session.told[key] = (-1, -1) if one.error else mark
         return bool(one.records or one.error or one.diverging) or known != mark
+
+    def _is_quiet(self, node: Node, asked: FetchAsked, one: Wanted) -> bool:
+        """Whether a look at the partition, which has not changed, would bring neither records nor an error."""
+        found = self._find(one.key, one.partition)
+        if isinstance(found, int) or found.leader != node.number or found.withholds:
+            return False
+        log = found.log
+        if 0 <= one.leader_epoch != log.epoch or not log.start <= one.offset <= log.end:
+            return False
+        if one.last_epoch >= 0 and not (log.epochs and log.epochs[-1][0] == one.last_epoch):
+            return False
+        return found.is_hollow or one.offset >= (log.last_stable if asked.is_committed else log.high_watermark)
 
     def _read(self, node: Node, asked: FetchAsked, one: Wanted, left: int, *, is_first: bool) -> Fetched:
         """Only of the first partition with records one batch comes whole whatever its size (KIP-74)."""
@@ -629,6 +647,22 @@ class Cluster:
             controller_id=min((node.number for node in self.nodes.values() if node.is_up), default=-1),
             topics=[self._describe(name) for name in names],
         )
+
+    def _answer_metadata(self, header: Header, request: Any, reply: Reply) -> None:
+        """Encoded once as long as nothing changes that it tells of."""
+        names = tuple(self.topics) if request.topics is None else tuple(one.name for one in request.topics)
+        topics = [(name, self.topics.get(name)) for name in names]
+        told = (
+            header.version,
+            tuple(node.is_up for node in self.nodes.values()),
+            tuple(
+                (name, topic and (topic.topic_id, tuple((one.leader, one.log.epoch) for one in topic.partitions)))
+                for name, topic in topics
+            ),
+        )
+        if told not in self._metadata:
+            self._metadata[told] = encode_answer(self.metadata(request), header.version, 0)
+        reply(answer_to(header.correlation, self._metadata[told]))
 
     def _describe(self, name: str) -> Any:
         kind = MetadataResponse.MetadataResponseTopic
@@ -853,7 +887,6 @@ class Cluster:
 
 _ANSWERS: dict[int, Callable[[Cluster, Node, Any, int], Any]] = {
     2: lambda cluster, node, request, _: cluster.list_offsets(node, request),
-    3: lambda cluster, _, request, __: cluster.metadata(request),
     10: lambda cluster, _, request, version: cluster.find_coordinator(request, version),
     18: lambda cluster, _, request, version: cluster.versions(request, version),
     19: lambda cluster, _, request, __: cluster.create_topics(request),

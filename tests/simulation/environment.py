@@ -18,6 +18,7 @@ from uuid import UUID
 
 from tests.simulation.clients import SimClusterConnection, SimPublisher, SimTail
 from tests.simulation.kept import Kept
+from tests.simulation.messages import DECODERS, decode
 from tests.simulation.network import Network, SimSelector
 from tests.simulation.scheduler import Process, World
 
@@ -363,6 +364,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.pipeline.produce.task_metrics, "used_seconds", lambda _: 0.0),
         (sparkmirror.sharing.group, "Publisher", lambda *args: SimPublisher(world, net, *args)),
         (sparkmirror.sharing.group, "ThreadPoolExecutor", lambda _: SimPool()),
+        (sparkmirror.sharing.group, "is_dead_neighbour", lambda _: False),
         (sparkmirror.sharing.group, "uuid4", lambda: UUID(int=world.random.getrandbits(128))),
         (sparkmirror.pipeline.fetch.reader, "Background", lambda wake: SimBackground(world, wake)),
         (sparkmirror.pipeline.produce.sender, "Background", lambda wake: SimBackground(world, wake)),
@@ -388,6 +390,8 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
             if hasattr(module, "kernels_pay"):
                 exchanged.append((module, "kernels_pay", lambda _: True))
     before = [(module, name, getattr(module, name)) for module, name, _ in exchanged]
+    exchanged += [(kind, "decode", decode) for kind in DECODERS]
+    before += [(kind, "decode", real) for kind, real in DECODERS.items()]
     for module, name, stand_in in exchanged:
         setattr(module, name, stand_in)
     try:

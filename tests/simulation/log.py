@@ -123,8 +123,11 @@ class PartitionLog:
 
     @property
     def last_stable(self) -> int:
-        opened = [one.first_open for one in self.producers.values() if one.first_open is not None]
-        return min([self.high_watermark, *(max(one, self.start) for one in opened)])
+        lowest = self.high_watermark
+        for one in self.producers.values():
+            if one.first_open is not None and one.first_open < lowest:
+                lowest = min(lowest, max(one.first_open, self.start))
+        return lowest
 
     def at(self, offset: int) -> int:
         """The index of the first batch that has this offset or a later one."""

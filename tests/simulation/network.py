@@ -7,6 +7,7 @@ from typing import Any, Final
 from tests.simulation.cluster import Cluster
 from tests.simulation.scheduler import Process, World
 
+_SIZE = struct.Struct(">i")
 EVENT_READ: Final = 1
 EVENT_WRITE: Final = 2
 
@@ -25,7 +26,8 @@ class SimSocket:
         self.timeout: float | None = None
         self.selector: SimSelector | None = None
         self._out = bytearray()
-        self._in = bytearray()
+        self.has_come = bytearray()
+        """What can be read."""
         self._requests: deque[bytes] = deque()
         self._is_busy = False
         self._arrives_at = self._answers_at = 0.0
@@ -54,9 +56,12 @@ class SimSocket:
     def _send(self, data: bytes) -> None:
         if self.is_broken or self.is_closed:
             raise BrokenPipeError("the connection is gone")
+        if not self._out and len(data) >= 4 and _SIZE.unpack_from(data)[0] == len(data) - 4:
+            self._dispatch(data[4:])
+            return
         self._out += data
         while len(self._out) >= 4:
-            (size,) = struct.unpack_from(">i", self._out)
+            (size,) = _SIZE.unpack_from(self._out)
             if len(self._out) < 4 + size:
                 return
             frame = bytes(self._out[4 : 4 + size])
@@ -66,7 +71,7 @@ class SimSocket:
     def _dispatch(self, frame: bytes) -> None:
         world = self.net.world
         self._arrives_at = max(self._arrives_at, world.now + self.net.delay(self.cluster))
-        world.at(self._arrives_at, lambda: self._arrive(frame))
+        world.at(self._arrives_at, self._arrive, frame)
 
     def _arrive(self, frame: bytes) -> None:
         if not self.is_broken and not self.is_silent:
@@ -91,16 +96,16 @@ class SimSocket:
             self._answers_at = max(self._answers_at, world.now + self.net.delay(self.cluster))
             cut = world.random.randrange(len(data)) if world.random.random() < 0.05 else 0
             if cut:
-                world.at(self._answers_at, lambda: self._receive(data[:cut]))
+                world.at(self._answers_at, self._receive, data[:cut])
                 self._answers_at += world.hiccup()
-            world.at(self._answers_at, lambda: self._receive(data[cut:]))
+            world.at(self._answers_at, self._receive, data[cut:])
         else:
             self.cluster.note("doubt")
         world.after(0.0, self._work)
 
     def _receive(self, data: bytes) -> None:
         if not self.is_broken and not self.is_closed:
-            self._in += data
+            self.has_come += data
             self._rouse()
 
     def _rouse(self) -> None:
@@ -111,12 +116,12 @@ class SimSocket:
 
     @property
     def is_readable(self) -> bool:
-        return bool(self._in) or self.is_broken
+        return bool(self.has_come) or self.is_broken
 
     def recv(self, size: int) -> bytes:
         self._await()
-        found = bytes(self._in[:size])
-        del self._in[:size]
+        found = bytes(self.has_come[:size])
+        del self.has_come[:size]
         return found
 
     def recv_into(self, buffer: Any) -> int:
@@ -199,10 +204,11 @@ class SimSelector:
         return found
 
     def _ready(self) -> list[tuple[Any, int]]:
-        found = [(key, EVENT_READ) for sock, key in self._sockets.items() if sock.is_readable]
-        ends = self._world.dead_ends
-        found += [(key, EVENT_READ) for number, key in self._pipes.items() if number in self.roused or number in ends]
-        self.roused.clear()
+        found = [(key, EVENT_READ) for sock, key in self._sockets.items() if sock.has_come or sock.is_broken]
+        roused, ends = self.roused, self._world.dead_ends
+        if roused or ends:
+            found += [(key, EVENT_READ) for number, key in self._pipes.items() if number in roused or number in ends]
+            roused.clear()
         if len(found) > 1:
             world = self._world
             world.random.shuffle(found)

@@ -5,9 +5,9 @@ becomes an event here, and the hub, `World.run`, takes events in the order of th
 history is a function of its seed and of the code.
 """
 
-import heapq
 import itertools
 from collections.abc import Callable
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
@@ -64,15 +64,16 @@ class Thread:
 
     def __init__(self, process: Process, work: Callable[[], Any], name: str) -> None:
         self.process = process
+        self.world = process.world
         self.name = name
         self.is_over = False
         self.error: BaseException | None = None
         self._work = work
         self._token = 0
-        self._waiting_since = 0
         self._is_parked = True
         self.joiners: list[Thread] = []
         self.greenlet = greenlet.greenlet(self._run, parent=process.world.hub)
+        self._wakes = self._resume
 
     def _run(self) -> None:
         try:
@@ -89,19 +90,15 @@ class Thread:
 
     def resume_at(self, at: float) -> None:
         self._token += 1
-        token = self._token
-        self.process.world.at(at, lambda: self._resume(token))
+        self.world.at(at, self._wakes, self._token)
 
     def _resume(self, token: int) -> None:
-        if token != self._token or self.is_over or not self.process.is_alive:
+        process, world = self.process, self.world
+        if token != self._token or self.is_over or not process.is_alive:
             return
-        if self.process.frozen_until > self.process.world.now:
-            self.resume_at(self.process.frozen_until + self.process.world.hiccup())
+        if process.frozen_until > world.now:
+            self.resume_at(process.frozen_until + world.hiccup())
             return
-        self.switch()
-
-    def switch(self) -> None:
-        world = self.process.world
         self._is_parked = False
         before, world.current = world.current, self
         try:
@@ -112,16 +109,17 @@ class Thread:
     def wake(self) -> None:
         """What it waits for may have come."""
         if self._is_parked and not self.is_over:
-            self.resume_at(self.process.world.now + self.process.world.hiccup())
+            self.resume_at(self.world.now + self.world.hiccup())
 
     def park(self, until: float) -> None:
         """Called by the thread itself: the others' turn, at most until then."""
-        if not self.process.is_alive:
+        process, world = self.process, self.world
+        if not process.is_alive:
             raise SimKilled
-        self.resume_at(max(until, self.process.world.now))
+        self.resume_at(until if until > world.now else world.now)
         self._is_parked = True
-        self.process.world.hub.switch()
-        if not self.process.is_alive:
+        world.hub.switch()
+        if not process.is_alive:
             raise SimKilled
 
     def unwind(self) -> None:
@@ -130,7 +128,7 @@ class Thread:
         if not self.greenlet:  # has not begun
             self.is_over = True
             return
-        world = self.process.world
+        world = self.world
         before, world.current = world.current, self
         try:
             self.greenlet.throw(SimKilled)
@@ -158,18 +156,18 @@ class World:
         self.wrongs: list[str] = []
         """What else was seen that must not be."""
         self._order = itertools.count()
-        self._heap: list[tuple[float, int, Callable[[], object]]] = []
+        self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._wall_ahead = _EPOCH_SECONDS
 
     def hiccup(self) -> float:
         """What a turn of a thread takes: tens of microseconds."""
         return 0.00001 + 0.0001 * self.random.random()
 
-    def at(self, when: float, what: Callable[[], object]) -> None:
-        heapq.heappush(self._heap, (when, next(self._order), what))
+    def at(self, when: float, what: Callable[..., object], *args: Any) -> None:
+        heappush(self._heap, (when, next(self._order), what, args))
 
-    def after(self, seconds: float, what: Callable[[], object]) -> None:
-        self.at(self.now + seconds, what)
+    def after(self, seconds: float, what: Callable[..., object], *args: Any) -> None:
+        heappush(self._heap, (self.now + seconds, next(self._order), what, args))
 
     @property
     def wall(self) -> float:
@@ -180,12 +178,13 @@ class World:
 
     def run(self, until: float, stop: Callable[[], bool] | None = None) -> bool:
         """Takes events until then, or until `stop` holds, which is looked at now and then. Returns whether it does."""
-        looked_at = self.now
-        while self._heap and self._heap[0][0] <= until and self.events < EVENTS_MAX:
-            when, _, what = heapq.heappop(self._heap)
-            self.now = max(self.now, when)
+        looked_at, heap = self.now, self._heap
+        while heap and heap[0][0] <= until and self.events < EVENTS_MAX:
+            when, _, what, args = heappop(heap)
+            if when > self.now:
+                self.now = when
             self.events += 1
-            what()
+            what(*args)
             if stop is not None and self.now - looked_at > 0.2:
                 looked_at = self.now
                 if stop():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import Partition
-from tests.simulation.log import PartitionLog
+from tests.simulation.log import PartitionLog, Stored
 from tests.simulation.truth import Outcome
 
 from sparkmirror.batch.header import Codec, parse_header, stamp
@@ -27,6 +27,8 @@ _PRODUCERS = 3
 _IN_TRANSACTION_SHARE, _ABORTED_SHARE = 0.6, 0.4
 _SECONDS_MAX = (0.02, 0.3, 0.3, 2.0, 6.0)
 _RETRY_SECONDS = 0.1
+_UNKNOWN = object()
+_CODECS = tuple(Codec)
 _HANGING_SECONDS = 3.0
 
 
@@ -48,6 +50,8 @@ class SourceProducers:
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
         self._writes_left = 0
+        self._noted: dict[Stored, bool | None] = {}
+        """What was made of the batches of transactions."""
         self._producers = [_Producer(9_000_000 + number) for number in range(_PRODUCERS)]
 
     def write(self) -> None:
@@ -81,7 +85,7 @@ class SourceProducers:
         base, topic = partition.log.end, scene.source.topics[partition.where.topic]
         more = b"." * scene.script.key_bytes
         keys = [b"key-%d" % random.randrange(6) + more for _ in values]
-        codec = random.choice(list(Codec)) if scene.script.has_transactions else Codec.NONE
+        codec = random.choice(_CODECS) if scene.script.has_transactions else Codec.NONE
         records = zip(keys, values, strict=True)
         data = bytearray(encode_batch(records, codec, timestamp=int((scene.world.wall - scene.age_seconds) * 1000)))
         is_transactional = scene.script.has_transactions and random.random() < _IN_TRANSACTION_SHARE
@@ -138,7 +142,8 @@ class SourceProducers:
         """What has become of the records of transactions, as the log says after a marker or a cut."""
         records = self._scene.truth.of(partition.where).records
         for one in partition.log.batches:
-            if one.is_transactional and not one.is_control:
+            if one.is_transactional and not one.is_control and self._noted.get(one, _UNKNOWN) != one.is_aborted:
+                self._noted[one] = one.is_aborted
                 outcome = {None: Outcome.OPEN, True: Outcome.ABORTED, False: Outcome.COMMITTED}[one.is_aborted]
                 for record in one.records:
                     records[record.value or b""].settle(outcome)

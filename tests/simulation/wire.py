@@ -6,7 +6,8 @@ encoding; all other requests are kafka-python's classes.
 
 import struct
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafka.protocol.admin import (
@@ -51,6 +52,14 @@ PRODUCE, FETCH = 0, 1
 Key = UUID | str
 
 
+_topic_id = lru_cache(1000)(lambda data: UUID(bytes=data))
+_form = cache(lambda form: struct.Struct(">" + form))
+_FETCHED, _ABORTED, _DIVERGING = struct.Struct(">ihqqq"), struct.Struct(">qqb"), struct.Struct(">iqb")
+_SMALL = [bytes([value]) for value in range(0x80)]
+_PREFERRED = struct.pack(">i", -1)
+_HEADER = struct.Struct(">hhih")
+
+
 class Reader:
     """Takes fields off the front of a request."""
 
@@ -59,8 +68,9 @@ class Reader:
         self.at = at
 
     def take(self, form: str) -> Any:
-        found = struct.unpack_from(">" + form, self.data, self.at)
-        self.at += struct.calcsize(">" + form)
+        packed = _form(form)
+        found = packed.unpack_from(self.data, self.at)
+        self.at += packed.size
         return found[0] if len(found) == 1 else found
 
     def uvarint(self) -> int:
@@ -82,7 +92,7 @@ class Reader:
         return None if size < 0 else self.raw(size).decode()
 
     def key(self, *, by_id: bool) -> Key:
-        return UUID(bytes=self.raw(16)) if by_id else str(self.string())
+        return _topic_id(self.raw(16)) if by_id else str(self.string())
 
     def tags(self) -> None:
         for _ in range(self.uvarint()):
@@ -94,6 +104,8 @@ class Reader:
 
 
 def uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return _SMALL[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -114,8 +126,7 @@ def framed(correlation: int, body: bytes) -> bytes:
     return struct.pack(">iib", 5 + len(body), correlation, 0) + body
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     api: int
     version: int
     correlation: int
@@ -124,7 +135,7 @@ class Header:
 
 
 def read_header(frame: bytes) -> Header:
-    api, version, correlation, size = struct.unpack_from(">hhih", frame)
+    api, version, correlation, size = _HEADER.unpack_from(frame)
     client_id = frame[10 : 10 + max(size, 0)].decode()
     return Header(api, version, correlation, 10 + max(size, 0) + 1, client_id)
 
@@ -204,12 +215,12 @@ def write_fetch(
     for key, members in topics.items():
         out += _key(key) + uvarint(len(members) + 1)
         for one in members:
-            out += struct.pack(">ihqqq", one.partition, one.error, one.high_watermark, one.last_stable, one.start)
+            out += _FETCHED.pack(one.partition, one.error, one.high_watermark, one.last_stable, one.start)
             out += b"\0" if one.aborted is None else uvarint(len(one.aborted) + 1)
             for aborted in one.aborted or ():
-                out += struct.pack(">qqb", *aborted, 0)
-            out += struct.pack(">i", -1) + uvarint(len(one.records) + 1) + one.records
-            out += b"\0" if one.diverging is None else b"\1\0\x0d" + struct.pack(">iqb", *one.diverging, 0)
+                out += _ABORTED.pack(*aborted, 0)
+            out += _PREFERRED + uvarint(len(one.records) + 1) + one.records
+            out += b"\0" if one.diverging is None else b"\1\0\x0d" + _DIVERGING.pack(*one.diverging, 0)
         out += b"\0"
     return framed(correlation, bytes(out + b"\0"))
 
@@ -256,7 +267,7 @@ def write_produce(correlation: int, partitions: list[Produced], throttle_ms: int
     for key, members in topics.items():
         out += _key(key) + uvarint(len(members) + 1)
         for one in members:
-            out += struct.pack(">ihqqq", one.partition, one.error, one.base, -1, one.start)
+            out += _FETCHED.pack(one.partition, one.error, one.base, -1, one.start)
             out += b"\1" + _string(one.message) + b"\0"
         out += b"\0"
     return framed(correlation, bytes(out) + struct.pack(">ib", throttle_ms, 0))

@@ -120,6 +120,9 @@ class _Cursor:
 
     def varint(self, bytes_max: int = 5) -> int:
         """A zigzag number: 5 bytes at most for 32 bits, 10 for 64."""
+        if self.position < len(self.content) and (byte := self.content[self.position]) < 0x80:
+            self.position += 1
+            return byte >> 1 ^ -(byte & 1)
         number = 0
         for index in range(bytes_max):
             byte = self.take(1)[0]
