@@ -48,7 +48,9 @@ class Causes:
 
     def begin_again(self, partition: Partition) -> None:
         """The target's topic is deleted: nothing of what happened to it explains anything now, but that a batch of an
-        older process may reach the next one. What it had is to come again."""
+        older process may reach the next one. What it had is to come again, where offsets are kept."""
+        if self._scene.script.kept is None:
+            return
         self._known[source_where(partition)] = {"target deleted"}
         truth = self._scene.truth.of(source_where(partition))
         truth.target_losses += 1
