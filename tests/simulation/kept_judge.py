@@ -2,12 +2,12 @@
 FAILED, for a reason that something explains."""
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.simulation.checker import Checker
 from tests.simulation.cluster import Partition
 from tests.simulation.kept import source_where
-from tests.simulation.log import Stored
 from tests.simulation.truth import PartitionTruth, Written
 
 from sparkmirror.ledger.gaps import Gap
@@ -34,6 +34,10 @@ REASONS = {
 """Why a partition may be FAILED for good, and what must have happened then."""
 _WRONG_MAX = 5
 """Batches that a process may have under way when the first of them is found at a wrong offset."""
+
+_FAILED_SECONDS, _BETWEEN_SECONDS = 14.0, 6.0
+"""How long a partition is FAILED until no other epoch can be about to find it well, and how long it takes from one epoch
+to the next."""
 
 
 class Causes:
@@ -76,6 +80,16 @@ def _is_final(reason: str) -> bool:
     return any(re.search(one, reason) for one in REASONS)
 
 
+@dataclass(slots=True)
+class _Failed:
+    """A partition that was FAILED from `since` to `last`, at the same position."""
+
+    reason: str
+    position: int
+    since: float
+    last: float
+
+
 class KeptChecker(Checker):
     """As `Checker`, by offsets: positions count in the target's log that they are of."""
 
@@ -83,7 +97,7 @@ class KeptChecker(Checker):
         super().__init__(scene)
         self._indexed: dict[TopicPartition, int] = {}
         self._places: dict[TopicPartition, dict[tuple[object, int], Written]] = {}
-        self._judged: dict[Partition, tuple[list[Stored], int | None]] = {}
+        self._failed: dict[TopicPartition, _Failed] = {}
 
     # What stands where.
 
@@ -188,7 +202,7 @@ class KeptChecker(Checker):
 
     def is_caught_up(self) -> bool:
         """Or FAILED, unless a person rebuilds it."""
-        view, kept, failed = self.view(), self._scene.script.kept, self._scene.causes.failed()
+        view, kept, failed = self.view(), self._scene.script.kept, self._for_good()
         for partition in self._scene.sources():
             where = partition.where
             if where in failed and not (kept and kept.rebuilds):
@@ -201,6 +215,21 @@ class KeptChecker(Checker):
                 return False
         return True
 
+    def _for_good(self) -> dict[TopicPartition, str]:
+        """The partitions that have been FAILED for a while, in all epochs, and where they stood."""
+        now, view = self._scene.world.now, self.view()
+        for where, reason in self._scene.causes.failed().items():
+            position = view.position(where)
+            at, known = -1 if position is None else position.offset, self._failed.get(where)
+            if known is None or now - known.last > _BETWEEN_SECONDS or known.position != at:
+                self._failed[where] = known = _Failed(reason, at, now, now)
+            known.reason, known.last = reason, now
+        return {
+            where: one.reason
+            for where, one in self._failed.items()
+            if now - one.last <= _BETWEEN_SECONDS and now - one.since >= _FAILED_SECONDS
+        }
+
     def _is_of_this_or_no_log(self, where: TopicPartition) -> bool:
         record = self.view().records.get(where)
         return record is not None and (record.extent is None or self._is_of_this_log(where))
@@ -209,7 +238,7 @@ class KeptChecker(Checker):
 
     def judge(self, *, is_done: bool) -> None:
         self.look()
-        failed = self._scene.causes.failed()
+        failed = self._for_good()
         for partition in self._scene.sources():
             where = partition.where
             if where in failed:
