@@ -10,6 +10,7 @@ from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.copies import Copies
+from sparkmirror.ledger.positions import producer_key
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, Connector, Position, TopicPartition
@@ -33,6 +34,7 @@ class LedgerReader:
         """
         self.view = LedgerView(connector)
         self._connector = connector
+        self._producer_key = producer_key(connector.source_alias)
         self._copies = Copies({}, set())
         self._told: set[bytes] = set()
         self._topics = topics
@@ -75,8 +77,13 @@ class LedgerReader:
         return {partition: self.view.position(partition) for partition in self._fold(self._tail.poll(timeout_seconds))}
 
     def _fold(self, records: Sequence[TailRecord]) -> list[TopicPartition]:
-        """Fold only the last record of each key: in a long ledger most records are superseded."""
+        """Fold only the last record of each key: in a long ledger most records are superseded. Of the producer's key
+        the first record counts, which two processes that begin at once may read together with the second."""
         last = {(record.partition, record.key): record for record in records}
+        for record in records:
+            if record.key == self._producer_key and record.partition.topic == self._topics.positions:
+                self.view.take_ours(record.key, record.value, record.place)
+                last.pop((record.partition, record.key), None)
         touched: dict[TopicPartition, None] = {}
         for (where, key), record in last.items():
             if where.topic == self._topics.offsets:

@@ -10,6 +10,7 @@ from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect
 from sparkmirror.ledger import reader as module
 from sparkmirror.ledger.copies import HEADER, Mark
+from sparkmirror.ledger.positions import encode_producer, producer_key
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
@@ -62,3 +63,14 @@ def test_the_newest_of_two_positions_counts(
         with LedgerReader(Cluster("B", {}), TOPICS, OURS) as reader:
             assert {where: position.offset for where, position in reader.read_to_end().items()} == {ORDERS: 500}
     assert ("has grown" in caplog.text) is is_said
+
+
+def test_of_two_producers_that_are_read_at_once_the_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that begin at the same time store one each: both must write with the same."""
+    home, key = TopicPartition(TOPICS.positions, 0), producer_key("A")
+    records = [TailRecord(home, at, -1, key, encode_producer(one), ()) for at, one in enumerate((1003, 1004))]
+    monkeypatch.setattr(module, "_partitions", lambda *_, is_ours_needed: [home])
+    monkeypatch.setattr(module, "open_tail", lambda *_: Tail(records))
+    with LedgerReader(Cluster("B", {}), TOPICS, OURS) as reader:
+        reader.read_to_end()
+        assert (reader.view.offsets_producer, reader.view.last_offsets_producer) == (1003, 1004)
