@@ -81,6 +81,24 @@ def read_all(cluster: Cluster, where: TopicPartition, isolation_level: str) -> l
         consumer.close()
 
 
+@pytest.mark.parametrize("at", [1, 5], ids=["at its begin", "within it"])
+def test_a_record_of_somebody_else_in_a_hole_is_found(
+    cluster: Cluster, clients: FillerClients, where: TopicPartition, at: int
+) -> None:
+    """It takes an offset that a marker would have taken: what follows the hole would stand right."""
+    publish(cluster, where.topic, [(b"k", b"before")])
+    name = f"{where.topic}-fillers"
+    if at > 1:
+        with closing(HoleFiller(clients, name, where)) as first:
+            assert first.fill(Hole(1, at), MARKERS, 60.0) == at
+    publish(cluster, where.topic, [(b"foreign", b"record")])
+    with (
+        closing(HoleFiller(clients, name, where)) as second,
+        pytest.raises(EndMoved, match=f"offset {at} has a record"),
+    ):
+        second.fill(Hole(1, 21), MARKERS, 60.0)
+
+
 @pytest.mark.parametrize("filler", FILLERS)
 def test_a_hole_between_two_records_is_filled_exactly(
     target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition, filler: str

@@ -166,13 +166,16 @@ def _kill_at_start(scene: "Scene", random: Random) -> str:
 
 
 def rebuild(scene: "Scene") -> None:
-    """Whoever reads that a partition is FAILED does what the reason says."""
+    """A person who reads that a partition is FAILED stops the flow, deletes the topic, and starts the flow again."""
     failed = scene.causes.failed()
     if failed and scene.remote in scene.target.topics:
         scene.world.tell(f"a person deletes {scene.remote}: {next(iter(failed.values()))}")
         for partition in scene.target.topics[scene.remote].partitions:
             scene.causes.begin_again(partition)
+        for mirror in scene.mirrors:
+            mirror.kill()
         scene.target.delete_topic(scene.remote)
+        scene.world.after(2.0, scene.start_missing)
     scene.world.after(20.0, lambda: rebuild(scene))
 
 

@@ -36,8 +36,8 @@ _WRONG_MAX = 5
 """Batches that a process may have under way when the first of them is found at a wrong offset."""
 
 _FAILED_SECONDS, _BETWEEN_SECONDS = 14.0, 6.0
-"""How long a partition is FAILED until no other epoch can be about to find it well, and how long it takes from one epoch
-to the next."""
+"""How long a partition is FAILED until no other epoch can be about to find it well, and how long it takes from one
+epoch to the next."""
 
 
 class Causes:
@@ -98,6 +98,7 @@ class KeptChecker(Checker):
         self._indexed: dict[TopicPartition, int] = {}
         self._places: dict[TopicPartition, dict[tuple[object, int], Written]] = {}
         self._failed: dict[TopicPartition, _Failed] = {}
+        self._given_up: set[TopicPartition] = set()
 
     # What stands where.
 
@@ -224,11 +225,13 @@ class KeptChecker(Checker):
             if known is None or now - known.last > _BETWEEN_SECONDS or known.position != at:
                 self._failed[where] = known = _Failed(reason, at, now, now)
             known.reason, known.last = reason, now
-        return {
+        found = {
             where: one.reason
             for where, one in self._failed.items()
             if now - one.last <= _BETWEEN_SECONDS and now - one.since >= _FAILED_SECONDS
         }
+        self._given_up |= found.keys()
+        return found
 
     def _is_of_this_or_no_log(self, where: TopicPartition) -> bool:
         record = self.view().records.get(where)
@@ -238,7 +241,8 @@ class KeptChecker(Checker):
 
     def judge(self, *, is_done: bool) -> None:
         self.look()
-        failed = self._for_good()
+        again = {where: why for where, why in self._scene.causes.failed().items() if where in self._given_up}
+        failed = self._for_good() | again
         for partition in self._scene.sources():
             where = partition.where
             if where in failed:

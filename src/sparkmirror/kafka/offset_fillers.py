@@ -33,6 +33,7 @@ from sparkmirror.kafka.errors import (
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.appending import Appender
+from sparkmirror.kafka.wire.batch_owners import read_owners
 from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, find
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import Cluster, TopicPartition
@@ -108,21 +109,34 @@ class HoleFiller:
         """Fills what is left of the hole, for so long at most; returns where the log ends then, in the hole or at its
         end, on all in-sync replicas. The first call ends what a predecessor had begun.
 
-        Raises ClusterError, EndMoved where the log ends before the hole or behind it, FencedError where a newer process
-        has taken the ids over.
+        Raises ClusterError, EndMoved where the log ends before the hole or behind it, or where somebody has written
+        records into it, FencedError where a newer process has taken the ids over.
         """
         ends_at, admin = time.monotonic() + seconds_max, self._clients.admin()
         if not self._transactions:
             names = transactional_ids(self._id)
             taken = init_producer_ids(admin, names, _TRANSACTION_MS)
             self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
-        reached = _end_within(admin, self._where, hole)
+        begun, known = _end_within(admin, self._where, hole), hole.first
         while True:
-            stop = hole.stop - _SPARE if hole.stop - reached > _SPARE else hole.stop
-            planned = plan_transactions(Hole(reached, stop), filler)
-            reached = await_filled(admin, self._where, hole, self._abort(planned, reached, ends_at))
+            stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop
+            planned = plan_transactions(Hole(begun, stop), filler)
+            counted = self._abort(planned, begun, ends_at)
+            reached = await_filled(admin, self._where, hole, counted)
+            if (known, counted) != (begun, reached):
+                self._require_fillers(Hole(known, reached), hole)
+            begun = known = reached
             if reached == hole.stop or time.monotonic() >= ends_at:
                 return reached
+
+    def _require_fillers(self, filled: Hole, hole: Hole) -> None:
+        """Offsets were taken that this process has not counted: by markers that were sent twice or of a process that
+        died, or by records of somebody else, which nothing else would show, since what follows the hole stands right.
+        """
+        for batch in read_owners(self._clients.settings, self._where, *filled):
+            if not batch.is_filler:
+                what = f"offset {max(batch.first, filled.first)} has a record"
+                raise EndMoved(f"{what}, and offsets {hole.first} to {hole.stop - 1} were to be filled")
 
     def _abort(self, planned: Iterable[int], reached: int, ends_at: float) -> int:
         """At least one of the planned transactions; returns where the log ends if no marker is sent twice."""

@@ -9,6 +9,7 @@ Transaction markers fill the holes; a hole is filled when all before it is ackno
 `pipeline.produce.produce_task`.
 """
 
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -21,7 +22,7 @@ from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Advance, Effects, Fail, Hold, Offer
+from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold, Offer
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.next_batch import NextBatches
@@ -31,6 +32,7 @@ from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.policy.fillers import Hole
 
 _FILL: Final = "fill"
+_GAP_SECONDS: Final = 0.25
 _FILL_SECONDS: Final = 1.0
 """How long one piece of background work fills: so long may the end of a task wait for it."""
 
@@ -96,6 +98,9 @@ class AlignedOffsets(AtLeastOnce):
     def fill(self, buffer: AlignedBuffer, hole: Hole) -> None:
         """Begin to fill the hole, once all before it is acknowledged: an answer offers the buffer again."""
         if not buffer.settled:
+            return
+        if self._progress.awaits_gap(buffer):
+            self._effects.append(BackOff(buffer, time.monotonic() + _GAP_SECONDS))
             return
         buffer.rest()
         if buffer.source in self._filling:

@@ -307,9 +307,16 @@ class Progress:
                 del self._gapped[where]
         return self._gaps_home in lots
 
+    def awaits_gap(self, buffer: PartitionBuffer) -> bool:
+        """Whether a loss is to be stored before the offsets that it has left are filled: a process that comes later
+        goes on behind them, and never meets it."""
+        return buffer.source in self._open_gaps or any(self._is_due(buffer, found) for found in buffer.gaps)
+
     def _is_due(self, buffer: PartitionBuffer, found: FoundGap) -> bool:
         if found.beyond is None:
             return buffer.quiet
+        if buffer.keeps_offsets and buffer.settled and buffer.acknowledged >= found.gap.expected:
+            return True
         return found.is_met((buffer.reach if self._in_transactions else buffer.place).order)
 
     def _add_gaps_of(
