@@ -1,21 +1,24 @@
 """Offsets of a real log that are taken up without records of the source, and what consumers see of it."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka.protocol.producer import AddPartitionsToTxnRequest
 from tests.scenarios.test_transactions import write_transactions
 
-from sparkmirror.batch.records import decode_records
+from sparkmirror.batch.header import parse_header, stamp
+from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.errors import FencedError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.coordinators import TRANSACTION, find_coordinators
+from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
-from sparkmirror.kafka.log_edges import delete_before, last_sequences
+from sparkmirror.kafka.log_edges import delete_before, last_sequences, open_transactions
 from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, fill_start
 from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.wire.batch_owners import read_owners
@@ -166,6 +169,44 @@ def test_a_start_is_filled_and_hidden_and_its_sequence_numbers_are_its_offsets(
     assert target.earliest_offsets([where]).of(where) == start
     assert last_sequences(target, [where], producer_id) == {where: start - 1}
     assert last_sequences(target, [where], producer_id + 1000) == {where: None}
+
+
+def test_of_two_that_take_over_a_log_which_does_not_know_their_producer_one_writes(
+    target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition
+) -> None:
+    """Both have read the end of what somebody else has written there."""
+    producer_id = init_producer_ids(target, [None])[None].producer_id
+    publish(cluster, where.topic, [(b"k", b"of another")] * 6)
+    assert last_sequences(target, [where], producer_id) == {where: None}
+
+    def append(first: int, values: list[bytes]) -> int:
+        records = [Record(at, 1_700_000_000_000, b"k", value) for at, value in enumerate(values)]
+        batch = bytearray(encode_batch(records, base_offset=first))
+        stamp(memoryview(batch), 0, parse_header(batch, 0), producer_id, 0, first)
+        return clients.appender.append_batch(where, batch, time.monotonic() + 30.0)
+
+    assert append(6, [b"6", b"7", b"8"]) == 6
+    with pytest.raises(RequestRefused, match="OUT_OF_ORDER_SEQUENCE"):
+        append(6, [b"6", b"7"])
+    assert append(6, [b"6", b"7", b"8"]) == 6, "the same again has its place"
+    assert append(9, [b"9"]) == 9
+    assert end_of(target, where) == 10
+    assert last_sequences(target, [where], producer_id) == {where: 9}
+
+
+def test_where_a_transaction_begins_is_known_while_it_is_open(
+    target: Admin, cluster: Cluster, where: TopicPartition, unique: Callable[[str], str]
+) -> None:
+    publish(cluster, where.topic, [(b"k", b"v")] * 3)
+    assert open_transactions(target, [where]) == {where: None}
+    producer = Producer({**cluster.client, "transactional.id": unique("open")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(where.topic, b"open")
+    producer.flush(30)
+    assert open_transactions(target, [where]) == {where: 3}
+    producer.abort_transaction(30)
+    assert open_transactions(target, [where]) == {where: None}
 
 
 def test_a_batch_of_somebody_else_is_recognised(

@@ -33,7 +33,8 @@ class Assigned:
     `restarted_from` is set when the topic was found recreated: where the ledger stands in the old log, which holds
     until the gap between the two is taken. `extent` is how far the target's log must reach, by the ledger; `found` is
     set when it does not, and says how far it does. `unknown` says why the start is unknown: the partition is then
-    FAILED, and neither read nor stored. `append` is set for flows that keep offsets.
+    FAILED, and neither read nor stored. `append` is set for flows that keep offsets, which have an `extent` only where
+    they adopt a log.
     """
 
     partition: TopicPartition

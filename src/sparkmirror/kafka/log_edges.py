@@ -43,6 +43,19 @@ def last_sequences(
     return found
 
 
+def open_transactions(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+    """Where the first transaction begins that is open in each partition, by the leader; None without one. Raises as
+    `last_sequences`."""
+    found: dict[TopicPartition, int | None] = {}
+
+    def take(where: TopicPartition, result: Any) -> None:
+        starts = (one.current_txn_start_offset for one in result.active_producers)
+        found[where] = min((start for start in starts if start >= 0), default=None)
+
+    _ask_leaders(admin, partitions, _describe_request, take, "describing producers")
+    return found
+
+
 def delete_before(admin: Admin, offsets: Mapping[TopicPartition, int]) -> None:
     """Moves the logs' starts to these offsets. Raises ClusterError, RequestRefused where a topic is only compacted."""
 

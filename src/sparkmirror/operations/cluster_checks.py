@@ -28,6 +28,7 @@ from sparkmirror.ledger import gaps, map_records
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.operations.adoption_checks import check_adoption
 from sparkmirror.operations.marker_checks import check_markers
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
 from sparkmirror.operations.writer_checks import check_writers
@@ -207,6 +208,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield from check_markers(flow, source)
             yield from _check_coordinator(flow, target)
             yield from check_records(flow, target)
+            yield from check_adoption(flow, source, target)
     except SparkMirrorError as problem:
         yield Finding(Level.FAIL, str(flow.name), "looking", str(problem.args[0]), problem.hint)
 

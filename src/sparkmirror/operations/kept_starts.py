@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.model import Topic, TopicPartition, plain
+from sparkmirror.operations.adoption_checks import ForeignLog, find_foreign
 from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import is_of_this_log, why_misfit
@@ -55,17 +57,20 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class KeptStarts:
-    """`partitions` is the number of those whose offsets are kept, of which the `unknown` were not answered for."""
+    """`partitions` is the number of those whose offsets are kept, of which the `unknown` were not answered for;
+    `adoptions` are the logs that the flow takes over."""
 
     partitions: int
     fillings: tuple[Filling, ...]
     warnings: tuple[str, ...] = ()
     unknown: int = 0
+    adoptions: tuple[ForeignLog, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
             "partitions": self.partitions, "unknown": self.unknown,
             "fillings": [one.as_json() for one in self.fillings],
+            "adoptions": [plain(one.partition) | {"sentence": one.sentence} for one in self.adoptions],
         }  # fmt: skip
 
     def lines(self) -> Iterator[str]:
@@ -75,6 +80,9 @@ class KeptStarts:
         if rest := dear[_SHOWN_MAX:]:
             count = sum(one.count for one in rest)
             yield f"fill {count:,} offsets of {len(rest)} more partitions: {_show_cost(_sum(rest))}"
+        yield from (one.sentence for one in self.adoptions[:_SHOWN_MAX])
+        if more := len(self.adoptions[_SHOWN_MAX:]):
+            yield f"adopt the logs of {more} more partitions"
         whole = f"keep the offsets of {self.partitions} partitions"
         if self.fillings:
             count = sum(one.count for one in self.fillings)
@@ -115,8 +123,14 @@ def look_at_kept_starts(flow: FlowConfig) -> KeptStarts:
         misfits = dict(find_misfits(flow, topics, remotes))
         fitting = [where for where in kept if where.topic not in misfits]
         fillings, unknown = _look_at_logs(flow, source, target, fitting, remotes)
-        warnings = (*misfits.values(), *_compacted(flow, source, target, fillings, remotes))
-        return KeptStarts(len(kept), tuple(fillings), warnings, unknown)
+        try:
+            foreign = [one for one in find_foreign(flow, source, target) if one.partition.topic not in misfits]
+            refused = [one.warning for one in foreign if not one.facts.adopts]
+        except AuthorizationFailed as forbidden:
+            foreign, refused = [], [f"who has written the logs of the target is not known: {forbidden.args[0]}"]
+        warnings = (*misfits.values(), *_compacted(flow, source, target, fillings, remotes), *refused)
+        adoptions = tuple(one for one in foreign if one.facts.adopts)
+        return KeptStarts(len(kept), tuple(fillings), warnings, unknown, adoptions)
 
 
 def find_misfits(
@@ -150,6 +164,8 @@ def _look_at_logs(
             unknown += 1
             continue
         reached = ends.known.get(there[where], 0)
+        if reached and where not in stored and flow.adopts(where.topic):
+            continue
         found = plan_filling(flow, where, first.get(where), reached, begins[where], stored.get(where))
         if found is not None:
             fillings.append(found)

@@ -14,13 +14,18 @@ from sparkmirror.policy.fillers import SEQUENCES, Hole
 
 PROVED_MAX: Final = 5_000_000
 """Of more offsets, which the ledger does not know, the batches are not read."""
+_WHOLE_MAX: Final = 200_000
+_SAMPLES: Final = 32
+_SAMPLE_OFFSETS: Final = 2_000
+_LAST_OFFSETS: Final = 100_000
+"""Of a log that is adopted: up to so many offsets are all compared, else samples, and so many at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
     """A partition: `stored` by the ledger, None without; the source's log, mirrored from `first` on, to `source_end`;
     the target's log from `begins` to `ends`, and the last sequence number that it knows of the flow's producer; the
-    source's log begins at `source_begins`."""
+    source's log begins at `source_begins`. The flow `adopts` what something else has written with the same offsets."""
 
     stored: int | None
     first: int
@@ -29,6 +34,7 @@ class LogFacts:
     ends: int
     last_sequence: int | None = None
     source_begins: int = 0
+    adopts: bool = False
 
     @property
     def next_sequence(self) -> int:
@@ -59,10 +65,19 @@ class Prove:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopt:
+    """Go on if both logs have the same in these offsets; it does not matter who wrote them."""
+
+    samples: tuple[Hole, ...]
+    then: GoOn
+
+
+@dataclass(frozen=True, slots=True)
 class Refuse:
-    """A clause for people."""
+    """A clause for people. What is `foreign` may be adopted."""
 
     reason: str
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +86,10 @@ class Fill:
     one."""
 
     hole: Hole
-    otherwise: GoOn | Prove | Refuse | None = None
+    otherwise: GoOn | Prove | Adopt | Refuse | None = None
 
 
-Verdict = GoOn | Fill | Prove | Refuse
+Verdict = GoOn | Fill | Prove | Adopt | Refuse
 
 
 def is_of_this_log(record: PositionRecord, topic: Topic | None) -> bool:
@@ -102,7 +117,7 @@ def judge(facts: LogFacts) -> Verdict:
     if facts.stored is not None and facts.ends:
         return _judge_known(facts, facts.stored)
     if not facts.is_all_ours:
-        return _judge_mixed(facts)
+        return _judge_foreign(facts) if facts.adopts else _judge_mixed(facts)
     if facts.ends < facts.first:
         return Fill(Hole(facts.ends, facts.first), _without_filling(facts))
     return _prove(facts, facts.first, _hides(facts))
@@ -111,22 +126,50 @@ def judge(facts: LogFacts) -> Verdict:
 def _judge_mixed(facts: LogFacts) -> Verdict:
     """The ledger knows no position, and the log has more than records of the flow's producer: all of it is read."""
     if facts.ends < facts.first or facts.ends - facts.begins > PROVED_MAX:
-        return Refuse(_foreign(facts))
+        return Refuse(_foreign(facts), is_foreign=True)
     whole, then = Hole(facts.begins, facts.ends), GoOn(_hides(facts))
     return Prove(whole, then) if whole.first < whole.stop else then
+
+
+def _judge_foreign(facts: LogFacts) -> Verdict:
+    """What something else has written has no start of the flow's: it is gone on with at its end."""
+    first = max(facts.begins, facts.source_begins)
+    if first < facts.ends:
+        return Adopt(spread_samples(Hole(first, facts.ends)), GoOn())
+    if facts.begins == facts.ends >= facts.source_begins:
+        return GoOn()
+    return Refuse(
+        f"the target's log ends at offset {facts.ends}, and its source's begins at {facts.source_begins}: they have no "
+        "offset in common that could be compared"
+    )
+
+
+def spread_samples(offsets: Hole) -> tuple[Hole, ...]:
+    """What of these offsets is compared, in their order: all of a few, else the first ones, those at the end, and
+    others in equal distances between."""
+    last = offsets.stop - _LAST_OFFSETS
+    if offsets.stop - offsets.first <= _WHOLE_MAX:
+        return (offsets,)
+    starts = (offsets.first + (last - offsets.first) * at // _SAMPLES for at in range(_SAMPLES))
+    return (*(Hole(start, min(start + _SAMPLE_OFFSETS, last)) for start in starts), Hole(last, offsets.stop))
 
 
 def _hides(facts: LogFacts) -> int | None:
     return facts.first if facts.begins < facts.first else None
 
 
-def _prove(facts: LogFacts, first: int, hides: int | None) -> GoOn | Prove:
-    """Sequence numbers that equal the offsets of a long log vouch for what is not read of it."""
-    first = max(first, facts.begins, facts.source_begins, facts.ends - PROVED_MAX)
-    return GoOn(hides) if first >= facts.ends else Prove(Hole(first, facts.ends), GoOn(hides))
+def _prove(facts: LogFacts, first: int, hides: int | None) -> GoOn | Prove | Adopt:
+    """Sequence numbers that equal the offsets of a long log vouch for what is not read of it. A log that was adopted
+    once, and mirrored since, has such ones too."""
+    first = max(first, facts.begins, facts.source_begins)
+    if first >= facts.ends:
+        return GoOn(hides)
+    if facts.adopts:
+        return Adopt(spread_samples(Hole(first, facts.ends)), GoOn(hides))
+    return Prove(Hole(max(first, facts.ends - PROVED_MAX), facts.ends), GoOn(hides))
 
 
-def _without_filling(facts: LogFacts) -> GoOn | Prove | Refuse | None:
+def _without_filling(facts: LogFacts) -> GoOn | Prove | Adopt | Refuse | None:
     """For a log that ends before `first`, and has records that were mirrored: its position was lost."""
     if facts.begins >= facts.ends:
         return None

@@ -1,9 +1,9 @@
 """Whether the records of two logs stand at the same offsets, with the same content; pure.
 
 Called by `planning.log_proof`, with a source's batches and those of a target that keeps offsets, and by
-`operations.kept_return`. Where one log has
-nothing at all, compaction or retention may have removed what the other still has. Where one has a record, and the other
-a marker, aborted records or another record, they do not agree. Times are not compared: the target may stamp its own.
+`operations.kept_return`. Where one log has nothing at all, compaction or retention may have removed what the other
+still has. Where one has a record, and the other a marker, aborted records or another record, they do not agree. Times
+are not compared: the target may stamp its own.
 """
 
 from collections import deque

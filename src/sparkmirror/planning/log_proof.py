@@ -11,12 +11,16 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch, read_owners
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.log_comparison import first_difference
+from sparkmirror.planning.log_comparison import first_difference, first_parting
 from sparkmirror.policy.fillers import Hole
 
 
 class NotIdentical(SparkMirrorError):
     """The target's log is not the flow's copy of the source's; a clause."""
+
+
+class Foreign(NotIdentical):
+    """Something else has written to it, which may have the source's offsets too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,18 @@ class LogProof:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
         return passed.lineage
 
+    def compare(self, where: TopicPartition, remote: TopicPartition, known: Lineage, offsets: Hole) -> Lineage:
+        """As `prove`, of records that anybody may have written on the target."""
+        passed = _Passed(known)
+        source, target = (
+            read_owners(settings, place, *offsets, is_committed=self.is_committed)
+            for settings, place in ((self.source, where), (self.target, remote))
+        )
+        found = first_parting(passed.note(source, offsets.first), target, is_committed=self.is_committed)
+        if found is not None:
+            raise NotIdentical(f"the target has something else at offset {found} than its source")
+        return passed.lineage
+
     def has_filled(self, remote: TopicPartition, *offsets: int) -> bool:
         """Whether the batches that hold these offsets are the flow's empty records. Raises ClusterError."""
         return all(
@@ -70,10 +86,10 @@ class _Passed:
 
 
 def require_own(batches: Iterable[OwnedBatch], producer_id: int) -> Iterator[OwnedBatch]:
-    """The batches. Raises NotIdentical at one that neither the flow wrote, nor its fillers."""
+    """The batches. Raises Foreign at one that neither the flow wrote, nor its fillers."""
     for batch in batches:
         if not batch.is_filler and batch.producer_id != producer_id:
-            raise NotIdentical(f"somebody else has written records to the target from offset {batch.first} on")
+            raise Foreign(f"somebody else has written records to the target from offset {batch.first} on")
         yield batch
 
 

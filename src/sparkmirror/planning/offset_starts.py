@@ -21,12 +21,14 @@ from sparkmirror.kafka.log_edges import delete_before, last_sequences
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.kafka.offset_fillers import EndMoved, fill_start
 from sparkmirror.kafka.publish import publish
-from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.ledger.positions import PositionRecord, encode_producer, producer_key
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
+from sparkmirror.planning.adoption import adopt
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import (
+    Adopt,
     Fill,
     GoOn,
     LogFacts,
@@ -37,7 +39,7 @@ from sparkmirror.planning.log_alignment import (
     judge,
     why_misfit,
 )
-from sparkmirror.planning.log_proof import LogProof, NotIdentical
+from sparkmirror.planning.log_proof import Foreign, LogProof, NotIdentical
 from sparkmirror.policy.fillers import SEQUENCES, Hole, id_prefix, transactional_ids
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ log = logging.getLogger(__name__)
 _FILL_SECONDS: Final = 20.0
 """How long one look fills: partitions that are ready do not wait longer."""
 _POLICY_VIOLATION: Final = 44
+_ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
 
@@ -202,7 +205,8 @@ class OffsetStarts:
         try:
             begun = self._find_start(item, logs, producer_id)
         except NotIdentical as found:
-            begun = _hold(item, str(found))
+            may_adopt = isinstance(found, Foreign) and self._stored(item) is None
+            begun = _hold(item, str(found), _REBUILD + (_ADOPT if may_adopt else ""))
         except (FencedError, BrokersLack):
             raise
         except SparkMirrorError as problem:
@@ -224,14 +228,21 @@ class OffsetStarts:
         if ends and self._is_of_former_source(item, record):
             raise NotIdentical("the source's topic was made again, and the target has the records of the former one")
         edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
-        facts = LogFacts(stored, first, logs.source_ends[where], *edges)
+        facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic))
         known = Lineage.of(record.position) if record is not None and ends else Lineage(item.topic_id)
-        reached = self._carry_out(judge(facts), _Pair(where, remote, producer_id, facts, known))
+        verdict = judge(facts)
+        reached = self._carry_out(verdict, _Pair(where, remote, producer_id, facts, known))
         if reached is None:
             return None
         sequence = facts.next_sequence if reached.offset == ends else reached.offset % SEQUENCES
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
-        return replace(start, append=Append(producer_id, sequence, remote.topic), extent=None, found=None)
+        extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
+        return replace(start, append=Append(producer_id, sequence, remote.topic), extent=extent, found=None)
+
+    def _adopted(self, remote: TopicPartition, ends: int) -> Extent:
+        """By it a task knows that the position is to be stored, though nothing of its own moves it."""
+        log.info("%s: %s is taken over at offset %d.", self._flow.name, remote, ends, extra={"event": "adopt"})
+        return Extent(remote.topic, self._there[remote.topic].topic_id, ends)
 
     def _is_of_former_source(self, item: Assigned, record: PositionRecord | None) -> bool:
         """Whether the target's log was copied from a topic that was deleted since. A target that was deleted too has
@@ -243,8 +254,8 @@ class OffsetStarts:
     def _carry_out(self, verdict: Verdict, pair: _Pair) -> Position | None:
         """Where the partition goes on, None where it is not ready yet."""
         match verdict:
-            case Refuse(reason):
-                raise NotIdentical(reason)
+            case Refuse(reason, is_foreign):
+                raise Foreign(reason) if is_foreign else NotIdentical(reason)
             case Fill(hole, otherwise):
                 if otherwise is None or self._proof(pair).has_filled(
                     pair.remote, pair.facts.begins, pair.facts.ends - 1
@@ -253,6 +264,10 @@ class OffsetStarts:
                 return self._carry_out(otherwise, pair)
             case Prove(offsets, then):
                 lineage = self._prove(offsets, pair)
+                return self._hide(then.hides, pair, lineage)
+            case Adopt(samples, then):
+                known, proof = Lineage(pair.known.topic_id), self._proof(pair)
+                lineage = adopt(self._target, proof, pair.where, pair.remote, known, samples, pair.facts.ends)
                 return self._hide(then.hides, pair, lineage)
             case GoOn(hides):
                 is_exact = pair.facts.stored == pair.facts.ends

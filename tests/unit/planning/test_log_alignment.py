@@ -1,6 +1,7 @@
 """Where a flow that keeps offsets goes on in a log, and that it never mirrors behind records of somebody else."""
 
 from dataclasses import replace
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,7 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, Topic
 from sparkmirror.planning.log_alignment import (
     PROVED_MAX,
+    Adopt,
     Fill,
     GoOn,
     LogFacts,
@@ -20,9 +22,11 @@ from sparkmirror.planning.log_alignment import (
     Verdict,
     is_of_this_log,
     judge,
+    spread_samples,
 )
 from sparkmirror.policy.fillers import SEQUENCES, Hole
 
+offsets = st.integers(0, 3 * SEQUENCES)
 LOG = LogFacts(stored=None, first=0, source_end=1000, begins=0, ends=0)
 
 
@@ -75,6 +79,56 @@ def test_a_log_that_is_not_the_flows_own_is_refused_with_the_reason(facts: LogFa
     assert clause in verdict.reason
 
 
+ADOPTED = replace(LOG, adopts=True, ends=500, begins=100)
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict"),
+    [
+        (ADOPTED, Adopt((Hole(100, 500),), GoOn())),
+        (replace(ADOPTED, source_begins=300, first=300), Adopt((Hole(300, 500),), GoOn())),
+        (replace(ADOPTED, first=1000), Adopt((Hole(100, 500),), GoOn())),  # as preserve.offsets.start = latest
+        (replace(ADOPTED, last_sequence=17), Adopt((Hole(100, 500),), GoOn())),  # something wrote behind the flow
+        (replace(ADOPTED, last_sequence=499), Adopt((Hole(100, 500),), GoOn())),  # adopted, and then mirrored
+        (replace(ADOPTED, begins=500), GoOn()),  # retention left nothing
+        (replace(ADOPTED, ends=0, begins=0), GoOn()),
+        (replace(ADOPTED, stored=500, first=500), GoOn()),
+        (replace(ADOPTED, stored=400, first=400), Prove(Hole(400, 500), GoOn())),
+        (
+            replace(ADOPTED, first=700, begins=0, last_sequence=499),
+            Fill(Hole(500, 700), Adopt((Hole(0, 500),), GoOn())),
+        ),
+        (
+            replace(ADOPTED, first=700, source_begins=700, begins=0, ends=720, last_sequence=719),
+            Adopt((Hole(700, 720),), GoOn(hides=700)),
+        ),
+    ],
+)
+def test_what_something_else_has_made_is_adopted_where_a_person_asks_for_it(facts: LogFacts, verdict: Verdict) -> None:
+    assert judge(facts) == verdict
+
+
+def test_a_log_that_has_no_offset_in_common_with_its_source_is_not_adopted() -> None:
+    verdict = judge(replace(ADOPTED, source_begins=600, first=600))
+    assert isinstance(verdict, Refuse) and "no offset in common" in verdict.reason
+    assert isinstance(judge(replace(ADOPTED, source_begins=500, first=500)), Refuse), "side by side is not in common"
+    ahead = judge(replace(ADOPTED, ends=1001))
+    assert isinstance(ahead, Refuse) and "ends at offset 1001, and its source's at 1000" in ahead.reason
+
+
+@given(offsets, offsets)
+def test_samples_have_both_ends_and_lie_in_order_side_by_side(one: int, other: int) -> None:
+    whole = Hole(min(one, other), max(one, other) + 1)
+    samples = spread_samples(whole)
+    assert (samples[0].first, samples[-1].stop) == whole
+    assert all(before.stop <= after.first for before, after in pairwise(samples))
+    assert all(sample.first < sample.stop for sample in samples)
+    size = sum(sample.stop - sample.first for sample in samples)
+    assert size == whole.stop - whole.first if len(samples) == 1 else size <= 200_000
+    if len(samples) > 1:
+        assert max(after.first - before.stop for before, after in pairwise(samples)) <= (whole.stop - whole.first) / 32
+
+
 def test_records_that_only_the_target_has_are_neither_filled_behind_nor_deleted() -> None:
     """Its position was lost, and the source's retention went on: only a log of empty records may be filled further."""
     lost = replace(LOG, first=700, source_begins=700, ends=500, last_sequence=499)
@@ -104,14 +158,21 @@ def test_sequence_numbers_begin_again_and_an_unknown_producer_goes_on_at_the_off
     assert not replace(LOG, ends=SEQUENCES + 5).is_all_ours
 
 
-offsets = st.integers(0, 3 * SEQUENCES)
-
-
-@given(st.none() | offsets, offsets, offsets, offsets, offsets, offsets, st.booleans(), st.integers(0, SEQUENCES - 1))
+@given(
+    st.none() | offsets,
+    offsets,
+    offsets,
+    offsets,
+    offsets,
+    offsets,
+    st.none() | st.integers(0, SEQUENCES - 1),
+    st.booleans(),
+)
 def test_nothing_is_mirrored_behind_offsets_that_nobody_vouches_for(
-    stored: int | None, first: int, source_begins: int, source_end: int, begins: int, ends: int, knows: bool, last: int
-) -> None:
-    facts = LogFacts(stored, first, source_end, min(begins, ends), ends, last if knows else None, source_begins)
+    stored: int | None, first: int, source_begins: int, source_end: int, begins: int, ends: int, last: int | None,
+    adopts: bool,
+) -> None:  # fmt: skip
+    facts = LogFacts(stored, first, source_end, min(begins, ends), ends, last, source_begins, adopts)
     verdict = judge(facts)
     vouched = ends == 0 or facts.stored == ends or facts.is_all_ours
     match verdict:
@@ -132,7 +193,13 @@ def test_nothing_is_mirrored_behind_offsets_that_nobody_vouches_for(
             if stored is not None:
                 assert read.first == max(facts.begins, stored)
             elif not facts.is_all_ours:
+                assert not adopts
                 assert read.first == facts.begins, "all that may be somebody else's is read"
             assert then.hides is None or stored is None
+        case Adopt(samples, then):
+            assert adopts and stored is None
+            assert facts.begins <= samples[0].first < samples[-1].stop == ends
+            assert facts.is_all_ours or samples[0].first == max(facts.begins, source_begins)
+            assert then.hides is None or facts.is_all_ours
         case Refuse(reason):
             assert reason

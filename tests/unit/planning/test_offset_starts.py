@@ -1,6 +1,7 @@
 """The starts of a flow that keeps offsets, between logs that stand in memory: what is held, and what goes on."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -19,7 +20,8 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord, decode_producer
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Epochs, Position, Topic, TopicPartition
-from sparkmirror.planning import log_proof, offset_starts
+from sparkmirror.planning import adoption, log_proof, offset_starts
+from sparkmirror.planning.log_proof import LogProof
 from sparkmirror.planning.offset_starts import OffsetStarts
 from sparkmirror.policy.fillers import IDS, transactional_ids
 
@@ -75,6 +77,7 @@ class World:
         self.last: dict[TopicPartition, int] = {}
         self.known_ids: set[str] = set()
         self.forbidden: set[TopicPartition] = set()
+        self.open_from: int | None = None
         for name, stand_in in (
             ("last_sequences", self._last_sequences),
             ("known_ids", lambda _, prefix: {one for one in self.known_ids if one.startswith(prefix)}),
@@ -85,6 +88,10 @@ class World:
             monkeypatch.setattr(offset_starts, name, stand_in)
         monkeypatch.setattr(offset_starts, "first_offsets", self._first_offsets)
         monkeypatch.setattr(log_proof, "read_owners", self._read_owners)
+        monkeypatch.setattr(adoption, "open_transactions", lambda _, some: dict.fromkeys(some, self.open_from))
+
+    def adopts(self, topic: str) -> None:
+        self.flow = replace(self.flow, adopted_topics=(topic,))
 
     @property
     def remote(self) -> TopicPartition:
@@ -132,6 +139,10 @@ class World:
         epoch: int = -1,
     ) -> Iterator[OwnedBatch]:  # fmt: skip
         return cluster.read(where, first, stop, epoch)
+
+
+def foreign(batch: OwnedBatch) -> OwnedBatch:
+    return batch._replace(header=batch.header._replace(producer_id=OURS + 1))
 
 
 @pytest.fixture
@@ -240,6 +251,49 @@ def test_a_partition_that_is_refused_or_cannot_be_read_keeps_no_other_from_its_w
 
     monkeypatch.setattr(log_proof, "read_owners", read)
     assert [*world.settle(*names)] == [good]
+
+
+def test_what_something_else_has_written_is_refused_and_it_is_said_how_to_adopt_it(world: World) -> None:
+    world.has([data(0, values(0, 10))], [foreign(data(0, values(0, 6)))])
+    unknown = world.settle()[WHERE].unknown
+    assert "somebody else has written records to the target from offset 0 on" in unknown
+    assert unknown.endswith(
+        "or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
+    )
+
+
+def test_a_log_with_the_same_records_is_adopted_and_its_position_is_to_be_stored(world: World) -> None:
+    world.adopts("orders")
+    source = [of_epoch(data(at, values(at, 2)), epoch) for at, epoch in ((0, 3), (2, 3), (4, 5), (6, 5))]
+    world.has(source, [foreign(data(0, values(0, 6)))])
+    begun = world.settle()[WHERE]
+    assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
+    assert begun.append == Append(OURS, 6)
+    assert begun.extent == Extent(world.remote.topic, THERE, 6)
+    assert not world.published
+
+
+def test_a_log_with_another_record_is_not_adopted_and_the_offset_is_named(world: World) -> None:
+    world.adopts("orders")
+    world.has([data(0, values(0, 10))], [foreign(data(0, [*values(0, 4), b"other", b"value 5"]))])
+    assert "the target has something else at offset 4 than its source" in world.settle()[WHERE].unknown
+
+
+def test_nothing_is_adopted_while_something_else_still_writes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.adopts("orders")
+    world.has([data(0, values(0, 10))], [foreign(data(0, values(0, 6)))])
+    world.open_from = 4
+    assert world.settle() == {}
+    world.open_from = None
+    assert world.settle()[WHERE].offset == 6
+
+    def grow(*args: Any) -> Any:
+        world.target.logs[world.remote].append(foreign(data(6, values(6, 1))))
+        return compare(*args)
+
+    compare = LogProof.compare
+    monkeypatch.setattr(LogProof, "compare", grow)
+    assert world.settle() == {}
 
 
 def test_brokers_that_do_not_describe_producers_are_refused_by_name(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _BEATS = sync_keys.EMIT_HEARTBEATS.name
 _OF_KEPT_OFFSETS: Final[tuple[Key[Any], ...]] = (
     flow_keys.PRESERVE_OFFSETS_TOPICS,
+    flow_keys.PRESERVE_OFFSETS_ADOPT,
     flow_keys.PRESERVE_OFFSETS_START,
     flow_keys.PRESERVE_OFFSETS_FILLER,
 )

@@ -98,6 +98,7 @@ class FlowConfig:
     partitioning: str = setting(flow_keys.PARTITIONING)
     preserves_offsets: bool = setting(flow_keys.PRESERVE_OFFSETS)
     kept_topics: tuple[str, ...] = setting(flow_keys.PRESERVE_OFFSETS_TOPICS)
+    adopted_topics: tuple[str, ...] = setting(flow_keys.PRESERVE_OFFSETS_ADOPT)
     kept_start: str = setting(flow_keys.PRESERVE_OFFSETS_START)
     offsets_filler: str = setting(flow_keys.PRESERVE_OFFSETS_FILLER)
     progress_group: str = setting(flow_keys.PROGRESS_GROUP)
@@ -129,6 +130,10 @@ class FlowConfig:
         """Whether records of the source topic `topic` get their offsets on the target; probes of the canary do not."""
         is_probed = topic == self.canary_topic
         return self.preserves_offsets and not is_probed and NameFilter(self.kept_topics).accepts(topic)
+
+    def adopts(self, topic: str) -> bool:
+        """Whether the flow goes on in a log of the target that something else has made with the same offsets."""
+        return self.keeps_offsets(topic) and NameFilter(self.adopted_topics).accepts(topic)
 
     def first_offset(self, topic: str) -> str:
         """Where a partition of the source topic begins that has no position, as `policy.start` has it."""
@@ -162,10 +167,8 @@ class FlowConfig:
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
     """A file, understood. `clusters` hold the properties of their admin clients; `flows` mirror data, `checkpoints` are
-    those whose groups alone are kept in step.
-
-    `text` is the MirrorMaker 2 file that means all this, which Spark's workers read again, and `lines` are its lines
-    with where they stand in the file; both may hold secrets.
+    those whose groups alone are kept in step. `text` is the MirrorMaker 2 file that means all this, which Spark's
+    workers read again, and `lines` are its lines with where they stand in the file; both may hold secrets.
     """
 
     clusters: Mapping[str, Cluster]

@@ -183,6 +183,16 @@ PRESERVE_OFFSETS_TOPICS = Key(
     "names. The others are mirrored at least once.",
     _NO_KEY,
 )
+PRESERVE_OFFSETS_ADOPT = Key(
+    "preserve.offsets.adopt",
+    Scope.FLOW,
+    types.PATTERNS,
+    (),
+    "With `preserve.offsets.enabled`, topics of the flow that something else has mirrored with the same offsets, such "
+    "as a cluster link: where the target has records, and the flow has written none, both logs are compared by "
+    "samples, and the flow goes on at the end. A difference makes the partition FAILED.",
+    _NO_KEY,
+)
 PRESERVE_OFFSETS_START = Key(
     "preserve.offsets.start",
     Scope.FLOW,

@@ -36,6 +36,8 @@ class AlignedGate(SequenceGate):
             assert assigned.append is not None, "a topic keeps its offsets for as long as a task runs"
             buffer.aim(assigned.append.topic, self._limits.of(assigned.append.topic))
             buffer.append_from(assigned.append)
+            if assigned.extent is not None:  # a log that was adopted, of which the ledger knows nothing
+                self._progress.moved[buffer.source] = None
 
     def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:
         if not buffer.keeps_offsets:

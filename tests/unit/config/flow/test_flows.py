@@ -312,7 +312,10 @@ def test_offsets_of_some_topics_may_be_kept_and_no_others() -> None:
     assert [flow.keeps_offsets(topic) for topic in ("orders", "audit.x", "orders2", "heartbeats")] == [
         True, True, False, False,
     ]  # fmt: skip
+    some = flow_of("preserve.offsets.enabled = true\npreserve.offsets.topics = orders\npreserve.offsets.adopt = .*")
+    assert [some.adopts(topic) for topic in ("orders", "users")] == [True, False]
     whole = flow_of("preserve.offsets.enabled = true")
+    assert not whole.adopts("orders"), "only where somebody has said so"
     assert (whole.keeps_offsets("anything"), whole.keeps_offsets(whole.canary_topic)) == (True, False)
     config = parse(SMALLEST + "preserve.offsets.topics = orders")
     assert not config.flows[0].keeps_offsets("orders")
