@@ -1,4 +1,4 @@
-"""`sparkmirror failback plan|run FILE`: the way back to an old primary. FILE and `--flow` are those of the failover."""
+"""`sparkmirror failback plan|run|accept FILE`: the way to an old primary, with the failover's FILE and `--flow`."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkmirror.cli.output import progress, show
+from sparkmirror.cli.file import add_execute, add_partition, add_topic_pattern, check_pattern
+from sparkmirror.cli.output import progress, say, show
 from sparkmirror.cli.procedure import add_endings, add_kind, confirm, end, journal_of, one_flow, tell
+from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
@@ -20,15 +22,62 @@ _RUN = (
     "Lift the fence, set where the reverse flow starts, so that nothing is copied twice, and move groups home. Run "
     "again it goes on where it was interrupted."
 )
+_ACCEPT = (
+    "Where offsets are kept, accept that logs part after a disaster: the old primary keeps the records that it alone "
+    "has, and what the other cluster has from there on is appended behind them, or left out. Prints what would be "
+    "done; with --execute it is done, and noted with who and why."
+)
 
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to argparse's subparsers."""
-    parser = verbs.add_parser("failback", help="return to the source of a flow: plan, run")
+    parser = verbs.add_parser("failback", help="return to the source of a flow: plan, run, accept")
     kinds = parser.add_subparsers(metavar="KIND", required=True)
     plan = add_kind(kinds, "plan", _PLAN, _execute_plan)
     plan.add_argument("--export", metavar="DIR", help="write what only the old primary has to DIR/TOPIC-N.jsonl")
     add_endings(add_kind(kinds, "run", _RUN, _execute_run))
+    _add_accept(add_kind(kinds, "accept", _ACCEPT, _execute_accept))
+
+
+def _add_accept(parser: argparse.ArgumentParser) -> None:
+    add_topic_pattern(parser)
+    add_partition(parser)
+    parser.add_argument(
+        "--leave-out",
+        action="store_true",
+        help="leave the other cluster's records out up to the end of the old primary's log, and keep offsets behind it "
+        "(default: append them, at offsets of their own)",
+    )
+    parser.add_argument("--undo", action="store_true", help="refuse partitions again that were accepted so")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the ledger")
+    add_execute(parser)
+
+
+def _execute_accept(args: argparse.Namespace) -> int:
+    """Looks, prints, and with --execute writes. Raises ConfigError, ClusterError, SparkMirrorError."""
+    from sparkmirror.control.commands import Selection
+    from sparkmirror.operations.parted_logs import PartedLogs
+    from sparkmirror.operations.position_job import Author
+
+    check_pattern(args.topic)
+    flow = one_flow(args)
+    if not flow.preserves_offsets:
+        raise ConfigError(f"{flow.name} keeps no offsets", "set `preserve.offsets.enabled = true`", file=args.file)
+    with _both(flow) as (source, target):
+        logs = PartedLogs(flow, source, target, Selection(args.topic, args.partition))
+        if args.undo and args.execute:
+            revoked = logs.revoke()
+            show(args, [str(where) for where in revoked], lambda: [*(f"{where} is refused again" for where in revoked)])
+            return 0
+        partings = logs.look(leaves_out=args.leave_out)
+        names = flow.name.source, flow.name.target
+        lines: Page = [one.sentence(*names) for one in partings] or ["no logs part"]
+        if args.execute:
+            logs.accept(partings, Author(args.reason))
+    show(args, [one.as_json() for one in partings], lambda: lines)
+    if not args.execute:
+        say("nothing was changed: --execute does it")
+    return 1 if any(one.refusal for one in partings) else 0
 
 
 def _execute_plan(args: argparse.Namespace) -> int:
@@ -102,7 +151,7 @@ def _page(flow: "FlowConfig", found: "WayBack") -> "Page":
         *(f"reverse flow keeps offsets of {one.partition} from {one.start} on" for one in found.kept if not one.parted),
         *(
             f"warning: {one.partition}: {one.parted}; the reverse flow refuses it until the topic is deleted on "
-            f"{flow.name.source}, and then copies all of it"
+            f"{flow.name.source}, and then copies all of it, or until `failback accept` says that they may part"
             for one in found.kept
             if one.parted
         ),

@@ -99,8 +99,9 @@ def _ask(cluster: Cluster, group: str, topic: str, flows: "Collection[FlowConfig
 
 def _identical(flow: "FlowConfig", target: "Admin") -> set[TopicPartition]:
     """The target's partitions whose offsets are the source's; none where the flow has never run."""
-    from sparkmirror.operations.cluster_pair import identical_partitions
+    from sparkmirror.operations.cluster_pair import kept_offsets
 
     if not target.list_topics([flow.ledger_topics.positions]):
         return set()
-    return {TopicPartition(flow.remote_topic(where.topic), where.partition) for where in identical_partitions(flow)}
+    kept = kept_offsets(flow).identical
+    return {TopicPartition(flow.remote_topic(where.topic), where.partition) for where in kept}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def add_kind(kinds: Any, name: str, description: str, command: Any) -> argparse.ArgumentParser:
     """One kind of the verb, with FILE, `--flow`, `--format` and `--debug`."""
-    parser = add_verb(kinds, name, description, description, command, is_question=name != "run")
+    parser = add_verb(kinds, name, description, description, command, is_question=name not in ("run", "accept"))
     add_input_arguments(parser)
     add_flows(parser)
     add_format(parser)

@@ -11,9 +11,10 @@ from uuid import UUID
 
 from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
-from sparkmirror.stored_json import Name, Number, Offset, TopicName, decode, decode_or_none, encode
+from sparkmirror.stored_json import Moment, Name, Number, Offset, TopicName, decode, decode_or_none, encode
 
 _WHAT = "A position record of ours"
+_OF_KEPT: Final = "preserve.offsets"
 LOG_HEADER: Final = "sparkmirror.log"
 """The header of Connect's records that SparkMirror wrote."""
 
@@ -79,7 +80,7 @@ class _StoredAligned(_Stored):
 
 def producer_key(source_alias: str) -> bytes:
     """Under this key lies the producer of the flow from there, if it keeps offsets."""
-    return encode([source_alias, "preserve.offsets"])
+    return encode([source_alias, _OF_KEPT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,40 @@ def decode_producer(value: bytes | None) -> int | None:
     """None for a tombstone, and for a record that cannot be read: the flow then gets another producer id."""
     found = decode_or_none(value, _StoredProducer)
     return None if found is None else found.producer
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A person (`by`) accepts that a partition's logs part: the target's topic of `topic_id`, and no other, keeps what
+    it has, and the source's records from offset `parted_at` on come behind it, at offsets of their own."""
+
+    parted_at: Offset
+    topic_id: UUID
+    at_ms: Moment = 0
+    by: Name = ""
+
+
+def accepted_key(source_alias: str, partition: TopicPartition) -> bytes:
+    """Under this key lies an `Accepted` of a flow that keeps offsets."""
+    return encode([source_alias, _OF_KEPT, partition.topic, partition.partition])
+
+
+def decode_accepted_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
+    """As `decode_key`."""
+    found = decode_or_none(key, tuple[str, str, TopicName, Number])
+    if found is None:
+        return None
+    alias, partition = found[0], TopicPartition(*found[2:])
+    return (alias, partition) if accepted_key(alias, partition) == key else None
+
+
+def encode_accepted(accepted: Accepted) -> bytes:
+    return encode(accepted)
+
+
+def decode_accepted(value: bytes | None) -> Accepted | None:
+    """None for a tombstone, and for a record that cannot be read: the partition is then refused."""
+    return decode_or_none(value, Accepted)
 
 
 def encode_value(record: PositionRecord) -> bytes:

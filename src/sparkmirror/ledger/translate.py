@@ -14,7 +14,7 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap, Translation
-from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.positions import Accepted, PositionRecord
 from sparkmirror.ledger.syncs import NOT_COVERED, OffsetSyncStore
 from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition, is_another_topic
 from sparkmirror.policy.naming import ReplicationPolicy
@@ -56,7 +56,8 @@ class Translator:
     """`maps` and `syncs` are of the flow, `opposite` the maps of the flow from target to source, if there is one.
 
     Of topics whose offsets the flow `keeps`, the position records are `kept`: up to a stored position, in the topic
-    that it was stored for, a group's place on the source is its place on the target.
+    that it was stored for, a group's place on the source is its place on the target. Where it is `accepted` that the
+    logs part, it is so up to there, and the map tells what follows.
     """
 
     flow: FlowName
@@ -66,6 +67,7 @@ class Translator:
     opposite: MapView | None = None
     kept: Mapping[TopicPartition, PositionRecord] = field(default_factory=dict)
     keeps: Callable[[str], bool] = keeps_none
+    accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
 
     def translate(self, partition: TopicPartition, offset: int) -> Translated | None:
         """None where nothing is known. The answer never lies beyond the truth (invariant 7), as long as the target has
@@ -77,12 +79,21 @@ class Translator:
         found = self.maps.map_of(partition)
         topic_id = NO_TOPIC_ID if found is None else found.topic_id
         if self.keeps(partition.topic):
-            return _keep(self.kept.get(partition), remote, offset, topic_id)
+            parted = self._parted(partition)
+            if parted is None:
+                return _keep(self.kept.get(partition), remote, offset, topic_id)
+            if offset < parted.parted_at or topic_id != parted.topic_id:
+                return _keep_before(parted, remote, offset)
         answer = self._answer(remote, self._forth(found, partition, offset), topic_id)
         if answer is None or found is None:
             return answer
         at_most = None if answer.exact else found.at_most(offset)
         return replace(answer, records_end=found.records_end(offset), at_most=at_most)
+
+    def _parted(self, partition: TopicPartition) -> Accepted | None:
+        """What was accepted counts no more once the topic was made again, and keeps its offsets."""
+        record = self.kept.get(partition)
+        return None if record is not None and record.is_aligned else self.accepted.get(partition)
 
     def remote(self, partition: TopicPartition) -> TopicPartition:
         """The target's partition that offsets of `partition` translate to."""
@@ -126,6 +137,12 @@ def _keep(record: PositionRecord | None, remote: TopicPartition, offset: int, to
     at = min(offset, record.position.offset)
     written_to = topic_id if record.extent is None else record.extent.topic_id
     return Translated(remote, at, exact=at == offset, topic_id=written_to, at_most=offset, is_kept=True)
+
+
+def _keep_before(parted: Accepted, remote: TopicPartition, offset: int) -> Translated:
+    """The offset itself up to where the logs part. What follows lies behind that, where the map does not tell."""
+    at = min(offset, parted.parted_at)
+    return Translated(remote, at, exact=offset < parted.parted_at, topic_id=parted.topic_id, is_kept=True)
 
 
 Translate = Callable[[TopicPartition, int], Translated | None]

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger import connect, positions
-from sparkmirror.ledger.positions import PositionRecord, Tenure, authoritative
-from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.ledger.positions import Accepted, PositionRecord, Tenure, authoritative
+from sparkmirror.model import Connector, Position, Topic, TopicPartition
 
 Headers = Iterable[tuple[str, bytes | None]]
 
@@ -25,6 +25,7 @@ class LedgerView:
         self._unreadable_records: dict[TopicPartition, str] = {}
         self.unknown_tenures: dict[TopicPartition, str] = {}
         """Records in our format without a readable generation, each as a sentence."""
+        self.accepted: dict[TopicPartition, Accepted] = {}
         self.offsets_producer: int | None = None
         """The producer id of a flow that keeps offsets: the first one, where two processes began at the same time."""
         self.last_offsets_producer: int | None = None
@@ -73,11 +74,26 @@ class LedgerView:
         if key == positions.producer_key(self._connector.source_alias):
             self._take_producer(value)
             return None
+        match positions.decode_accepted_key(key):
+            case (self._connector.source_alias, partition):
+                self._take_accepted(partition, value)
+                return None
         match positions.decode_key(key):
             case (self._connector.source_alias, partition):
                 self._take_record(partition, value, place)
                 return partition
         return None
+
+    def has_accepted(self, partition: TopicPartition, remote: Topic | None) -> bool:
+        """Whether it is accepted that the partition's log parts from that of the target's topic as it is now."""
+        found = self.accepted.get(partition)
+        return found is not None and remote is not None and found.topic_id == remote.topic_id
+
+    def _take_accepted(self, partition: TopicPartition, value: bytes | None) -> None:
+        self.accepted.pop(partition, None)
+        found = positions.decode_accepted(value)
+        if found is not None:
+            self.accepted[partition] = found
 
     def _take_producer(self, value: bytes | None) -> None:
         """What cannot be read changes nothing: a log is written with one producer id for good."""

@@ -3,9 +3,11 @@
 Called by `cli.failover`, `cli.failback`, `cli.gaps`, `cli.offsets`, `cli.status` and `cli.verify`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable
@@ -67,15 +69,25 @@ def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
     return {where: position.offset for where, position in _positions(flow).items()}
 
 
-def identical_partitions(flow: FlowConfig) -> frozenset[TopicPartition]:
-    """The partitions of which the target has each record at its own offset, up to the stored position; none where the
-    flow keeps no offsets. Raises ClusterError."""
+class KeptOffsets(NamedTuple):
+    """The partitions of which the target has each record at its own offset, up to the stored position, and those of
+    which a person has accepted that the logs part, with the offset."""
+
+    identical: frozenset[TopicPartition] = frozenset()
+    parted: Mapping[TopicPartition, int] = MappingProxyType({})
+
+
+def kept_offsets(flow: FlowConfig) -> KeptOffsets:
+    """None where the flow keeps no offsets. Raises ClusterError."""
     if not flow.preserves_offsets:
-        return frozenset()
+        return KeptOffsets()
     with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
         ledger.read_to_end()
-        records = ledger.view.records.items()
-    return frozenset(where for where, record in records if record.is_aligned and flow.keeps_offsets(where.topic))
+        view = ledger.view
+    records = {where: record for where, record in view.records.items() if flow.keeps_offsets(where.topic)}
+    identical = frozenset(where for where, record in records.items() if record.is_aligned)
+    parted = {where: one.parted_at for where, one in view.accepted.items() if where in records.keys() - identical}
+    return KeptOffsets(identical, parted)
 
 
 def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:

@@ -26,17 +26,21 @@ since, the ledger knows nothing."""
 @dataclass(frozen=True, slots=True)
 class KeptReturn:
     """A partition, with the ids of its topic on the old primary and on the other cluster. The reverse flow starts at
-    `start`, the end of the old primary's log; `parted` says in a clause why it does not, "" where it does."""
+    `start`, the end of the old primary's log; `parted` says in a clause why it does not, "" where it does, and
+    `parts_at` the offset from which on the logs differ, None where they do not, or that is not known. The other
+    cluster's log ends at `away_end`."""
 
     partition: TopicPartition
     start: int
     home_id: UUID
     away_id: UUID
     parted: str = ""
+    parts_at: int | None = None
+    away_end: int = 0
 
     def as_json(self) -> dict[str, Any]:
         where = {"topic": self.partition.topic, "partition": self.partition.partition}
-        return {**where, "start": self.start, "parted": self.parted}
+        return {**where, "start": self.start, "parted": self.parted, "parts_at": self.parts_at}
 
 
 class Ends(NamedTuple):
@@ -58,14 +62,15 @@ def offsets_to_compare(ends: Ends, stored: int | None) -> Hole:
     return Hole(min(max(known, ends.home_begins, ends.away_begins), ends.common), ends.common)
 
 
-def why_parted(home: str, away: str, ends: Ends, differs_at: int | None) -> str:
-    """As `KeptReturn.parted`, of the clusters `home` and `away`."""
+def why_parted(home: str, away: str, ends: Ends, differs_at: int | None) -> tuple[str, int | None]:
+    """As `KeptReturn.parted` and `KeptReturn.parts_at`, of the clusters `home` and `away`."""
     if differs_at is not None:
-        return f"the logs part at offset {differs_at}, where {home} has something else than {away}"
+        return f"the logs part at offset {differs_at}, where {home} has something else than {away}", differs_at
     if ends.home > ends.away:
         only = ends.home - ends.away
-        return f"the logs part at offset {ends.away}: the {only} offsets from there on are on {home} alone"
-    return ""
+        why = f"the logs part at offset {ends.away}: the {only} offsets from there on are on {home} alone"
+        return why, ends.away
+    return "", None
 
 
 def look_at_kept(
@@ -86,8 +91,8 @@ def look_at_kept(
             ends = Ends(home_begins[where], home_ends[where], away_begins[where], away_ends[where])
             home, away = here[where.topic], there[where.topic]
             stored = _stored(ledger.view.records.get(where), home, away)
-            parted = _compare(flow, source, target, where, ends, stored)
-            yield KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted)
+            parted, parts_at = _compare(flow, source, target, where, ends, stored)
+            yield KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted, parts_at, ends.away)
 
 
 def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | None:
@@ -99,10 +104,10 @@ def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | No
 
 def _compare(
     flow: FlowConfig, source: Admin, target: Admin, where: TopicPartition, ends: Ends, stored: int | None
-) -> str:
+) -> tuple[str, int | None]:
     offsets = offsets_to_compare(ends, stored)
     if offsets.stop - offsets.first > PROVED_MAX:
-        return f"no position tells whether the logs are the same up to offset {offsets.stop}, and they are long"
+        return f"no position tells whether the logs are the same up to offset {offsets.stop}, and they are long", None
     if offsets.first == offsets.stop:
         return why_parted(source.alias, target.alias, ends, None)
     is_committed = flow.consumer.isolation_level == "read_committed"
@@ -113,5 +118,5 @@ def _compare(
         ]
         differs_at = first_parting(*logs, is_committed=is_committed)
     except ClusterError as problem:
-        return f"the logs could not be compared from offset {offsets.first} on: {problem}"
+        return f"the logs could not be compared from offset {offsets.first} on: {problem}", None
     return why_parted(source.alias, target.alias, ends, differs_at)

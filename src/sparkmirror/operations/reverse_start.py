@@ -7,59 +7,13 @@ from typing import Any
 from uuid import uuid4
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.publish import publish
-from sparkmirror.ledger import connect, positions
-from sparkmirror.ledger.lineage import Extent
-from sparkmirror.ledger.positions import PositionRecord
-from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.ledger import positions
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Cluster, Connector, Position, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.operations.kept_return import KeptReturn
+from sparkmirror.operations.reverse_ledger import ReverseLedger, kept_record
 from sparkmirror.operations.steps import Note
-from sparkmirror.policy.partitioner import murmur2_partition
-
-
-class _ReverseLedger:
-    """The ledger of the flow from the target back to the source, on the source."""
-
-    def __init__(self, flow: FlowConfig, source: Admin) -> None:
-        self.connector = Connector.of_dedicated_mode(flow.name.target)
-        self.topics = ledger_topics(flow.name.target, replication_factor=flow.offset_storage_replication_factor)
-        self._cluster = Cluster(flow.source.alias, flow.source.client)
-        self._source = source
-
-    def read(self) -> LedgerView:
-        """Raises SparkMirrorError where a position of it cannot be read."""
-        view, needed = LedgerView(self.connector), {self.topics.offsets, self.topics.positions}
-        if self._source.list_topics(needed).keys() == needed:
-            with LedgerReader(self._cluster, self.topics, self.connector) as ledger:
-                ledger.read_to_end()
-                view = ledger.view
-        for where, problem in view.problems.items():
-            raise SparkMirrorError(f"The reverse flow's start is not known, {where}: {problem}")
-        return view
-
-    def write(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Positions in the format of Connect's own tools; None deletes one."""
-        ensure_ledger_topics(self._source, self.topics)
-        partitions = self._source.list_topics([self.topics.offsets])[self.topics.offsets].partitions
-        records = [
-            (connect.encode_key(self.connector, where), None if offset is None else connect.encode_value(offset))
-            for where, offset in offsets.items()
-        ]
-        publish(self._cluster, self.topics.offsets, records, place=lambda key: murmur2_partition(key, partitions))
-
-    def write_ours(self, records: Mapping[TopicPartition, str | None]) -> None:
-        """Position records, encoded; None deletes one."""
-        values = [
-            (positions.encode_key(self.connector.source_alias, where), None if record is None else record.encode())
-            for where, record in records.items()
-        ]
-        publish(self._cluster, self.topics.positions, values)
 
 
 class StartReverse:
@@ -70,7 +24,7 @@ class StartReverse:
 
     def __init__(self, flow: FlowConfig, source: Admin, starts: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """`starts` is called once, when the step begins."""
-        self._ledger = _ReverseLedger(flow, source)
+        self._ledger = ReverseLedger(flow, source)
         self._starts = starts
 
     def prepare(self) -> Note:
@@ -87,6 +41,7 @@ class StartReverse:
     def apply(self, note: Note) -> str:
         if not note["positions"]:
             return "the reverse flow does not need positions: names show origins, or it stands further already"
+        self._ledger.ensure()
         self._ledger.write(_moved(note["positions"], "after"))
         return f"the reverse flow starts behind what came from here in {len(note['positions'])} partitions"
 
@@ -104,13 +59,13 @@ class KeepReverse:
 
     def __init__(self, flow: FlowConfig, source: Admin, look: Callable[[], Collection[KeptReturn]]) -> None:
         """`look` is called once, when the step begins."""
-        self._ledger = _ReverseLedger(flow, source)
+        self._ledger = ReverseLedger(flow, source)
         self._look = look
 
     def prepare(self) -> Note:
         found = sorted(self._look(), key=lambda one: one.partition)
         view = self._ledger.read()
-        generation = max((tenure.generation for tenure in view.tenures()), default=0) + 1
+        generation = self._ledger.next_generation()
         run = uuid4().hex[:12]
         return {
             "positions": [_change(one, view, generation, run) for one in found if not one.parted],
@@ -120,6 +75,7 @@ class KeepReverse:
     def apply(self, note: Note) -> str:
         moves, parted = note["positions"], note["parted"]
         if moves:
+            self._ledger.ensure()
             self._ledger.write(_moved(moves, "after"))
             self._ledger.write_ours(_moved(moves, "record"))
         done = f"the reverse flow keeps offsets, and goes on at the end of {len(moves)} partitions"
@@ -135,10 +91,7 @@ class KeepReverse:
 def _change(one: KeptReturn, view: LedgerView, generation: int, run: str) -> dict[str, Any]:
     """The old primary's log is as long as the copy of it that the reverse flow would have made."""
     where, known = one.partition, view.positions.get(one.partition)
-    extent = Extent(where.topic, one.home_id, one.start)
-    record = PositionRecord(
-        Position(one.start, topic_id=one.away_id), generation, 0, released=True, run=run, extent=extent, is_aligned=True
-    )
+    record = kept_record(one, generation, run)
     before = view.records.get(where)
     return {
         "topic": where.topic, "partition": where.partition,

@@ -14,6 +14,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.ledger.lineage import Extent, judge
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.offset_starts import OffsetStarts
@@ -57,11 +58,23 @@ def settle_starts(
 
     Then those whose start is not known yet are left out; with `all_of_them` they are waited for. Raises ClusterError.
     """
-    others = [item for item in items if not flow.keeps_offsets(item.partition.topic)]
+    accepted = _accepted(flow, clusters[1], clusters[2].view, items)
+    kept = [item for item in items if flow.keeps_offsets(item.partition.topic) and item.partition not in accepted]
+    others = [item for item in items if not flow.keeps_offsets(item.partition.topic) or item.partition in accepted]
     begun = look_at_target(clusters[1], others, clusters[2].view.records, flow.remote_topic)
-    if kept := [item for item in items if flow.keeps_offsets(item.partition.topic)]:
+    if kept:
         begun += OffsetStarts(flow, *clusters, is_patient=all_of_them).settle(kept, topics)
     return begun
+
+
+def _accepted(
+    flow: FlowConfig, target: Admin, view: LedgerView, items: Iterable[Assigned]
+) -> frozenset[TopicPartition]:
+    """The partitions whose offsets are not kept, though those of their topics are: a person has accepted that their
+    logs part. Raises ClusterError."""
+    named = [item.partition for item in items if item.partition in view.accepted]
+    there = target.list_topics({flow.remote_topic(where.topic) for where in named}) if named else {}
+    return frozenset(where for where in named if view.has_accepted(where, there.get(flow.remote_topic(where.topic))))
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:

@@ -50,7 +50,8 @@ class OffsetState:
             self._positions = TopicFollower(flow.target, target, flow.ledger_topics.positions, "offsets")
             self._open.callback(self._positions.close)
         known = self.maps, self.syncs, self.opposite, self._ledger.records
-        self.translator = Translator(flow.name, flow.policy, *known, keeps=flow.keeps_offsets)
+        accepted = self._ledger.accepted
+        self.translator = Translator(flow.name, flow.policy, *known, keeps=flow.keeps_offsets, accepted=accepted)
         self._maps = TopicFollower(flow.target, target, flow.ledger_topics.offset_map, "offsets")
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")

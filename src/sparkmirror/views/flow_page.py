@@ -3,6 +3,7 @@ prints it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from sparkmirror.clock import show_age, show_moment
@@ -26,7 +27,8 @@ _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 class PartitionPlace:
     """One source partition: `offset` is the next offset to mirror, `end` the source's high watermark. These and `state`
     are None where they are not known. `record` is the last status record of the partition. `is_identical` says that
-    the target has its records at their own offsets, up to the stored position.
+    the target has its records at their own offsets, up to the stored position; `parted_at` from which offset on it does
+    not, since a person has accepted that the logs part there.
     """
 
     partition: TopicPartition
@@ -37,6 +39,7 @@ class PartitionPlace:
     retry_at_ms: int | None = None
     record: PartitionRecord | None = None
     is_identical: bool = False
+    parted_at: int | None = None
 
     @property
     def lag_records(self) -> int | None:
@@ -58,6 +61,7 @@ class PartitionPlace:
             "state": None if self.state is None else self.state.value,
             "offset": self.offset,
             "identical_offsets": self.is_identical,
+            "parted_at": self.parted_at,
             "end": self.end,
             "lag": self.lag_records,
             "lag_seconds": self.lag_seconds(now_ms),
@@ -164,6 +168,7 @@ def list_places(
     offsets: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     identical: Collection[TopicPartition] = (),
+    parted: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> tuple[PartitionPlace, ...]:
     """All partitions that have a position or an end, with their state and last record, in order."""
     held = {one.partition: one for one in list_held(board)}
@@ -171,7 +176,10 @@ def list_places(
         _place(where, board.partitions.get(where), held.get(where), offsets, ends)
         for where in sorted(offsets.keys() | ends.keys())
     )
-    return tuple(replace(place, is_identical=place.partition in identical) for place in found)
+    return tuple(
+        replace(place, is_identical=place.partition in identical, parted_at=parted.get(place.partition))
+        for place in found
+    )
 
 
 def _place(
@@ -241,6 +249,8 @@ def _figures(page: FlowPage) -> str:
             parts.append(f"{count} {held.value}")
     if kept := sum(place.is_identical and place.state is not PartitionState.FAILED for place in page.places):
         parts.append(identical_offsets(kept))
+    if parted := sum(place.parted_at is not None for place in page.places):
+        parts.append(f"in {plural(parted, 'partition')} it is accepted that they part")
     if page.gaps:
         parts.append(f"{plural(len(page.gaps), 'gap')}, {plural(page.lost_records, 'offset')} gone")
     return ", ".join(parts)

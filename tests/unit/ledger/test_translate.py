@@ -7,7 +7,7 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.positions import Accepted, PositionRecord
 from sparkmirror.ledger.syncs import OffsetSyncStore
 from sparkmirror.ledger.translate import Translated, Translator, downstream_now, settle_known
 from sparkmirror.model import NO_TOPIC_ID, FlowName, Position, TopicPartition
@@ -108,6 +108,21 @@ def test_kept_offsets_are_no_answer_without_an_aligned_position_in_the_same_topi
     assert in_log(kept(), 450, topic_id=OTHER) is None
     assert in_log(kept(topic_id=None), 450) is None
     assert in_log(kept(topic_id=NO_TOPIC_ID), 450, topic_id=NO_TOPIC_ID) is None
+
+
+def test_where_it_is_accepted_that_logs_part_offsets_are_kept_up_to_there_and_the_map_tells_what_follows() -> None:
+    accepted = {ORDERS: Accepted(400, OURS)}
+    known = OffsetMap(400, topic_id=OURS)
+    known.append(400, 100, 430)
+    maps = MapView("A")
+    maps.take(encode_key("A", ORDERS, ChunkName(1, 1, 0)), encode_chunk(known.as_chunk()))
+    parted = replace(kept(is_aligned=False, maps=maps), accepted=accepted)
+    assert [in_log(parted, offset) for offset in (399, 400, 450)] == [(399, True), (430, True), (480, True)]
+    assert in_log(parted, 399, topic_id=OTHER) is None, "of the topic that it was accepted for"
+    without = replace(kept(is_aligned=False), accepted=accepted)
+    assert [in_log(without, offset) for offset in (399, 400, 450)] == [(399, True), (400, False), (400, False)]
+    again = replace(kept(), accepted=accepted)
+    assert in_log(again, 450) == (450, True), "the topic was made again, and keeps its offsets"
 
 
 def test_the_map_names_the_topic_where_a_position_does_not() -> None:

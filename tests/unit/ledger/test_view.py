@@ -5,7 +5,14 @@ from uuid import UUID
 import pytest
 
 from sparkmirror.ledger import connect, positions
-from sparkmirror.ledger.positions import LOG_HEADER, PositionRecord, Tenure
+from sparkmirror.ledger.positions import (
+    LOG_HEADER,
+    Accepted,
+    PositionRecord,
+    Tenure,
+    accepted_key,
+    encode_accepted,
+)
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, TopicPartition
 
@@ -136,3 +143,16 @@ def test_a_position_whose_log_cannot_be_read_is_unknown(told: bytes | None) -> N
     assert "topic offsets, partition 3, offset 12" in view.problems[ORDERS]
     view.take_connect(KEY, connect.encode_value(10), headers=(("another", told),))
     assert view.positions == {ORDERS: Position(10)}
+
+
+def test_what_a_person_accepts_is_kept_beside_positions_until_it_is_taken_back_or_cannot_be_read() -> None:
+    view, key, value = LedgerView(MM2), accepted_key("A", ORDERS), encode_accepted(Accepted(90, UUID(int=1), 5, "me"))
+    assert view.take_ours(key, value) is None
+    view.take_ours(accepted_key("B", ORDERS), value)
+    assert view.accepted == {ORDERS: Accepted(90, UUID(int=1), 5, "me")}
+    assert (view.records, view.positions, view.problems) == ({}, {}, {})
+    view.take_ours(key, b"{")
+    assert view.accepted == {}
+    view.take_ours(key, value)
+    view.take_ours(key, None)
+    assert view.accepted == {}

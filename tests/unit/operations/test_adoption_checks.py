@@ -27,8 +27,8 @@ def test_it_is_said_what_is_compared_before_a_log_is_adopted() -> None:
 def test_what_is_not_to_be_adopted_is_a_warning() -> None:
     found = ForeignLog(WHERE, REMOTE, replace(FACTS, adopts=False))
     assert found.warning == (
-        "A.orders-3 has 900 offsets and no stored position: what this flow has not written is refused, and adopted only "
-        "where `preserve.offsets.adopt` names orders"
+        "A.orders-3 has 900 offsets and no stored position: what this flow has not written is refused, and adopted "
+        "only where `preserve.offsets.adopt` names orders"
     )
 
 

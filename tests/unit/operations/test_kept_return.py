@@ -14,7 +14,7 @@ from sparkmirror.ledger.positions import PositionRecord, decode_value
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, TopicPartition
-from sparkmirror.operations import reverse_start
+from sparkmirror.operations import reverse_ledger
 from sparkmirror.operations.kept_return import Ends, KeptReturn, offsets_to_compare, why_parted
 from sparkmirror.operations.reverse_start import KeepReverse
 from sparkmirror.policy.fillers import Hole
@@ -43,11 +43,12 @@ def test_what_the_ledger_does_not_vouch_for_is_compared_and_a_little_more(
 
 
 def test_logs_part_at_a_difference_or_where_only_the_old_primary_goes_on() -> None:
-    assert why_parted("A", "B", Ends(0, 5000, 0, 5300), None) == "", "what follows is copied from there"
-    assert why_parted("A", "B", Ends(0, 5000, 0, 5000), None) == ""
-    assert "part at offset 4711, where A has something else than B" in why_parted("A", "B", Ends(0, 5, 0, 5), 4711)
-    alone = why_parted("A", "B", Ends(0, 5030, 0, 5000), None)
-    assert "part at offset 5000: the 30 offsets from there on are on A alone" in alone
+    assert why_parted("A", "B", Ends(0, 5000, 0, 5300), None) == ("", None), "what follows is copied from there"
+    assert why_parted("A", "B", Ends(0, 5000, 0, 5000), None) == ("", None)
+    why, at = why_parted("A", "B", Ends(0, 5, 0, 5), 4711)
+    assert ("part at offset 4711, where A has something else than B" in why, at) == (True, 4711)
+    alone, at = why_parted("A", "B", Ends(0, 5030, 0, 5000), None)
+    assert ("part at offset 5000: the 30 offsets from there on are on A alone" in alone, at) == (True, 5000)
 
 
 class Published:
@@ -55,9 +56,9 @@ class Published:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.values: dict[str, dict[bytes, bytes | None]] = {}
-        monkeypatch.setattr(reverse_start, "publish", self._publish)
-        monkeypatch.setattr(reverse_start, "ensure_ledger_topics", lambda *_: None)
-        monkeypatch.setattr(reverse_start._ReverseLedger, "read", lambda _: self.view)
+        monkeypatch.setattr(reverse_ledger, "publish", self._publish)
+        monkeypatch.setattr(reverse_ledger, "ensure_ledger_topics", lambda *_: None)
+        monkeypatch.setattr(reverse_ledger.ReverseLedger, "read", lambda _: self.view)
 
     @property
     def view(self) -> LedgerView:

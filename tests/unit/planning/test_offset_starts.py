@@ -268,7 +268,7 @@ def test_a_log_with_the_same_records_is_adopted_and_its_position_is_to_be_stored
     world.has(source, [foreign(data(0, values(0, 6)))])
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6)
+    assert begun.append == Append(OURS, 6, world.remote.topic)
     assert begun.extent == Extent(world.remote.topic, THERE, 6)
     assert not world.published
 

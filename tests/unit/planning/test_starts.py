@@ -11,8 +11,10 @@ from tests.flows import flow_of
 from sparkmirror.control.assignment import Append, Assigned
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.ledger.positions import Accepted, accepted_key, encode_accepted
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.model import Position, Topic, TopicPartition
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Connector, Position, Topic, TopicPartition
 from sparkmirror.planning import starts
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.starts import settle_starts, start_again
@@ -57,6 +59,9 @@ class Log:
 
     alias = "A"
 
+    def list_topics(self, names: Collection[str]) -> dict[str, Topic]:
+        return {name: Topic(name, NEW, 1, 1) for name in names}
+
     def earliest_offsets(self, partitions: Collection[TopicPartition]) -> LogOffsets:
         return LogOffsets("A", dict.fromkeys(partitions, 100))
 
@@ -91,11 +96,19 @@ def test_only_the_logs_of_topics_whose_offsets_are_kept_are_looked_for_on_the_ta
             return [Assigned(item.partition, 7, append=Append(1, 7, "A.kept")) for item in items]
 
     monkeypatch.setattr(starts, "OffsetStarts", KeptStarts)
-    ledger = cast(LedgerReader, SimpleNamespace(view=SimpleNamespace(records={})))
+    ledger = cast(LedgerReader, SimpleNamespace(view=LedgerView(Connector.of_dedicated_mode("A"))))
     clusters = cast(Admin, Log()), cast(Admin, Log()), ledger
     items = [Assigned(KEPT, 100), Assigned(OTHER, 100)]
-    begun = settle_starts(flow_of(*KEEPS_SOME), clusters, {}, items, all_of_them=True)
-    assert {item.partition: (item.offset, item.append) for item in begun} == {
-        KEPT: (7, Append(1, 7, "A.kept")),
-        OTHER: (100, None),
-    }
+    flow = flow_of(*KEEPS_SOME)
+
+    def settle() -> dict[TopicPartition, tuple[int, Append | None]]:
+        begun = settle_starts(flow, clusters, {}, items, all_of_them=True)
+        return {item.partition: (item.offset, item.append) for item in begun}
+
+    assert settle() == {KEPT: (7, Append(1, 7, "A.kept")), OTHER: (100, None)}
+    for topic_id, start in ((OLD, (7, Append(1, 7, "A.kept"))), (NEW, (100, None))):
+        accepted = encode_accepted(Accepted(90, topic_id))
+        ledger.view.take_ours(accepted_key("A", KEPT), accepted)
+        assert settle()[KEPT] == start, "it is accepted of the topic that is there now that its logs part"
+    ledger.view.take_ours(accepted_key("A", KEPT), None)
+    assert settle()[KEPT] == (7, Append(1, 7, "A.kept"))

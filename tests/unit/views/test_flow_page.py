@@ -147,6 +147,7 @@ def test_without_the_source_the_lag_is_unknown_and_it_is_said_why() -> None:
         "state": "FAILED",
         "offset": 100,
         "identical_offsets": False,
+        "parted_at": None,
         "end": None,
         "lag": None,
         "lag_seconds": None,
@@ -197,3 +198,10 @@ def test_partitions_whose_offsets_are_identical_are_counted_without_those_that_f
     assert len(failed) == 1 and f"offsets are identical in {count} partitions" in "\n".join(lines_of(found))
     assert [one["identical_offsets"] for one in found.as_json()["partitions"]] == [True, True, True, False]
     assert "identical" not in "\n".join(lines_of(page(ends)))
+
+
+def test_partitions_of_which_it_is_accepted_that_their_logs_part_are_counted() -> None:
+    board, ends = board_of(), dict.fromkeys(ORDERS, 100)
+    found = FlowPage(FlowName("A", "B"), NOW_MS, board, list_places(board, ends, ends, ORDERS[:1], {ORDERS[1]: 70}))
+    assert "in 1 partition it is accepted that they part" in "\n".join(lines_of(found))
+    assert [one["parted_at"] for one in found.as_json()["partitions"]] == [None, 70, None, None]
