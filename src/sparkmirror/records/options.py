@@ -34,7 +34,7 @@ _READ: Final = (
     "bootstrap.servers", *_TOPICS, *_STARTING, "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
     "includeHeaders",
 )  # fmt: skip
-_OF_STREAMS: Final = ("maxOffsetsPerTrigger",)
+_OF_STREAMS: Final = ("maxOffsetsPerTrigger", "identicalOffsets")
 _WRITE: Final = ("bootstrap.servers", "topic", "offsetsFile")
 _OF_SINKS: Final = ("checkpointLocation", "queryName", "path")
 """Spark's own of a streaming write, which it hands on."""
@@ -71,7 +71,8 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a read is to do. `offsets_max` is of a micro-batch, `partitions_min` and `records_max` of its tasks."""
+    """What a read is to do. `offsets_max` is of a micro-batch, `partitions_min` and `records_max` of its tasks. With
+    `are_identical` a checkpoint's offsets hold on other clusters too."""
 
     cluster: Cluster
     topics: Selection
@@ -79,6 +80,7 @@ class ReadOptions:
     ending: OffsetLimit
     read_committed: bool = False
     fail_on_data_loss: bool = True
+    are_identical: bool = False
     offsets_max: int | None = None
     partitions_min: int | None = None
     records_max: int | None = None
@@ -126,6 +128,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         ending=ending_limit(given),
         read_committed=isolation == "read_committed",
         fail_on_data_loss=_switch(given, "failOnDataLoss", default=True),
+        are_identical=_switch(given, "identicalOffsets", default=False),
         offsets_max=_count(given, "maxOffsetsPerTrigger"),
         partitions_min=_count(given, "minPartitions"),
         records_max=_count(given, "maxRecordsPerPartition"),

@@ -62,6 +62,7 @@ class SourceLog:
         self._compacted: dict[str, bool] = {}
         self.topic_ids: dict[str, UUID] = {}
         """As `partitions` has found them last."""
+        self._cluster_id: str | None = None
 
     def close(self) -> None:
         if self._admin is not None:
@@ -79,6 +80,12 @@ class SourceLog:
         if self._admin is None:
             self._admin = open_admin(self._options.cluster, "records")
         return self._admin
+
+    def cluster_id(self) -> str:
+        """Empty where brokers do not tell it."""
+        if self._cluster_id is None:
+            self._cluster_id = self._ask(Admin.cluster_id)
+        return self._cluster_id
 
     def partitions(self, expected: Collection[TopicPartition] = ()) -> set[TopicPartition]:
         """Those that are there now. What is `expected` and missing is looked for a little longer."""

@@ -3,7 +3,7 @@
 The JSON has the next `offsets` to read, as Spark's connector writes them. Beside them `begin` has where a partition
 begins that the batch before did not have: the first offsets of a query, and those of new partitions. So a batch that is
 repeated reads what it read before, also where the logs have moved on. `topics` has the ids of the topics (KIP-516): an
-offset of one topic says nothing about another one of the same name.
+offset of one topic says nothing about another one of the same name. `cluster` is the id of the cluster that gave them.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,7 @@ class StreamOffset(NamedTuple):
     begin: dict[TopicPartition, int]
     topics: dict[str, UUID]
     is_initial: bool = False
+    cluster: str = ""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset":
@@ -30,7 +31,8 @@ class StreamOffset(NamedTuple):
         try:
             topics = {name: UUID(text) for name, text in value.get("topics", {}).items()}
             begin = _read(value.get("begin", {}))
-            return cls(_read(value["offsets"]), begin, topics, bool(value.get("initial", False)))
+            is_initial, cluster = bool(value.get("initial", False)), str(value.get("cluster", ""))
+            return cls(_read(value["offsets"]), begin, topics, is_initial, cluster)
         except (KeyError, TypeError, ValueError, AttributeError) as strange:
             raise ProtocolError(
                 f"kafka-records cannot read the position {value} in the checkpoint.", _HINT
@@ -43,6 +45,8 @@ class StreamOffset(NamedTuple):
             found["begin"] = _write(self.begin)
         if self.topics:
             found["topics"] = {name: str(self.topics[name]) for name in sorted(self.topics)}
+        if self.cluster:
+            found["cluster"] = self.cluster
         if self.is_initial:
             found["initial"] = True
         return found

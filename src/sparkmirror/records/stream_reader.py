@@ -59,7 +59,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             earliest, latest = self.log.earliest(partitions), self.log.latest(partitions)
             first = self.log.resolve(self._options.starting, earliest, latest)
             check_held(first, earliest, latest, self._options)
-            self._initial = StreamOffset(first, {}, self._ids_of(first), is_initial=True)
+            self._initial = StreamOffset(first, {}, self._ids_of(first), True, self.log.cluster_id())
         return self._initial.as_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -69,6 +69,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         before = StreamOffset.from_json(start)
         found = self.log.partitions(expected=before.offsets.keys() - self._gone)
+        before = self._moved_here(before)
         self._report_absent(before.offsets.keys() - found)
         remade = self._remade(before)
         absent = {one: at for one, at in before.offsets.items() if one not in found and one.topic not in remade}
@@ -83,7 +84,19 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends |= absent
         if ends == before.offsets and (before.is_initial or not begin):
             return start
-        return StreamOffset(ends, begin, self._ids_of(ends, before)).as_json()
+        return StreamOffset(ends, begin, self._ids_of(ends, before), cluster=self.log.cluster_id()).as_json()
+
+    def _moved_here(self, position: StreamOffset) -> StreamOffset:
+        """Topics of another cluster have other ids. Where their offsets are identical the position holds here too."""
+        if position.cluster in ("", self.log.cluster_id()):
+            return position
+        if self._options.are_identical:
+            return position._replace(topics=self._ids_of(position.offsets))
+        self._report(
+            f"The checkpoint is of the cluster {position.cluster}, and these brokers are of {self.log.cluster_id()}. "
+            "Where a mirror has kept the offsets, set the option identicalOffsets to true."
+        )
+        return position
 
     def _ids_of(self, offsets: "Mapping[TopicPartition, int]", before: StreamOffset | None = None) -> "dict[str, UUID]":
         """Of the topics of which the cluster tells an id, or of which the position `before` has one."""
@@ -171,7 +184,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = [OffsetRange(where, first[where], after.offsets[where]) for where in sorted(after.offsets)]
         compacted = self.log.compacted({one.where.topic for one in ranges if one.size > 0})
         parts = split_ranges(ranges, options.partitions_min, options.records_max)
-        ids = after.topics
+        ids = self._moved_here(after).topics
         return [
             InputPartition(TaskRange(one, one.where.topic in compacted, ids.get(one.where.topic, NO_TOPIC_ID)))
             for one in parts

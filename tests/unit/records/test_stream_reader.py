@@ -31,8 +31,12 @@ class FakeLog(SourceLog):
         self.ends = ends
         self.starts = dict.fromkeys(ends, 0)
         self.topic_ids = {"t": FIRST_ID}
+        self.cluster = "first"
         self.open = 0
         """Offsets behind the first open transaction."""
+
+    def cluster_id(self) -> str:
+        return self.cluster
 
     def partitions(self, expected: Collection[TopicPartition] = ()) -> set[TopicPartition]:
         return set(self.ends)
@@ -86,7 +90,7 @@ def test_batches_follow_each_other_without_a_hole() -> None:
     log.ends = {A: 7, B: 1}
     second = stream.latestOffset(first, ALL)
     assert ranges(stream, first, second) == [(A, 5, 7), (B, 0, 1)]
-    assert second == {"offsets": {"t": {"0": 7, "1": 1}}, "topics": {"t": str(FIRST_ID)}}
+    assert second == {"offsets": {"t": {"0": 7, "1": 1}}, "topics": {"t": str(FIRST_ID)}, "cluster": "first"}
 
 
 def test_without_records_the_first_batch_does_not_begin() -> None:
@@ -269,3 +273,42 @@ def test_tasks_are_as_many_as_are_asked_for() -> None:
     assert sorted(one.value.wanted for one in parts) == [
         OffsetRange(A, 0, 2), OffsetRange(A, 2, 4), OffsetRange(A, 4, 6), OffsetRange(B, 0, 2)
     ]  # fmt: skip
+
+
+def test_where_offsets_are_identical_a_checkpoint_moves_to_another_cluster_and_its_batch_in_doubt_too() -> None:
+    here, there = FakeLog({A: 5}), FakeLog({A: 8})
+    there.topic_ids, there.cluster = {"t": SECOND_ID}, "second"
+    stream = reader(here, identicaloffsets="true")
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, ALL)
+
+    moved = reader(there, identicaloffsets="true")
+    (task,) = (one.value for one in moved.partitions(through_the_checkpoint(start), through_the_checkpoint(first)))
+    assert (tuple(task.wanted), task.topic_id) == ((A, 0, 5), SECOND_ID)
+    second = moved.latestOffset(through_the_checkpoint(first), ALL)
+    assert ranges(moved, first, second) == [(A, 5, 8)]
+    assert (second["cluster"], second["topics"]) == ("second", {"t": str(SECOND_ID)})
+    there.topic_ids = {"t": UUID(int=3)}
+    with pytest.raises(DataLoss, match="was deleted and made again"):
+        moved.latestOffset(second, ALL)
+
+
+def test_a_checkpoint_of_another_cluster_is_refused_by_name() -> None:
+    stream = reader(FakeLog({A: 5}))
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    there = FakeLog({A: 8})
+    there.topic_ids, there.cluster = {"t": SECOND_ID}, "second"
+    with pytest.raises(DataLoss, match=r"is of the cluster first, and these brokers are of second.*identicalOffsets"):
+        reader(there).latestOffset(first, ALL)
+
+
+def test_a_cluster_that_has_less_than_was_read_elsewhere_is_a_loss_and_goes_on_at_its_end() -> None:
+    stream = reader(FakeLog({A: 5}), identicaloffsets="true")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    behind = FakeLog({A: 3})
+    behind.topic_ids, behind.cluster = {"t": SECOND_ID}, "second"
+    with pytest.raises(DataLoss, match="was read to offset 5, and its log now ends at 3"):
+        reader(behind, identicaloffsets="true").latestOffset(first, ALL)
+    careless = reader(behind, identicaloffsets="true", failondataloss="false")
+    second = careless.latestOffset(first, ALL)
+    assert second["offsets"] == {"t": {"0": 3}}
