@@ -184,9 +184,15 @@ def _without_filling(facts: LogFacts) -> GoOn | Prove | Adopt | Refuse | None:
 def _judge_known(facts: LogFacts, stored: int) -> Verdict:
     if facts.ends < stored:
         return Refuse(f"the target's log ends at offset {facts.ends}, and had {stored} offsets before: it was cut")
+    then = GoOn(_brought_back(facts))
     if facts.ends == stored:
-        return GoOn()
-    return Prove(Hole(max(stored, facts.begins), facts.ends), GoOn())
+        return then
+    return Prove(Hole(max(stored, facts.begins), facts.ends), then)
+
+
+def _brought_back(facts: LogFacts) -> int | None:
+    """A broker that is killed within a minute may have forgotten that its log was deleted up to here."""
+    return facts.source_begins if facts.begins == 0 < facts.source_begins <= facts.ends else None
 
 
 def _foreign(facts: LogFacts) -> str:

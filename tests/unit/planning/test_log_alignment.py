@@ -51,6 +51,9 @@ LOG = LogFacts(stored=None, first=0, source_end=1000, begins=0, ends=0)
         (replace(LOG, stored=300, first=300, ends=300, last_sequence=7), GoOn()),
         (replace(LOG, stored=300, first=300, ends=340, last_sequence=7), Prove(Hole(300, 340), GoOn())),
         (replace(LOG, stored=300, first=300, begins=320, ends=340), Prove(Hole(320, 340), GoOn())),  # retention
+        (replace(LOG, stored=900, first=900, source_begins=700, ends=900), GoOn(hides=700)),  # a broker has forgotten
+        (replace(LOG, stored=800, first=800, source_begins=700, ends=900), Prove(Hole(800, 900), GoOn(hides=700))),
+        (replace(LOG, stored=900, first=900, source_begins=700, begins=1, ends=900), GoOn()),
         (replace(LOG, stored=300, first=0, ends=0), GoOn()),  # the topic was deleted: all of it comes again
         (
             replace(LOG, first=10**8, source_end=10**9, begins=10**8, ends=2 * 10**8, last_sequence=2 * 10**8 - 1),
@@ -178,7 +181,8 @@ def test_nothing_is_mirrored_behind_offsets_that_nobody_vouches_for(
     match verdict:
         case GoOn(hides):
             assert vouched or facts.begins == ends
-            assert hides is None or facts.begins < hides == first <= ends
+            assert hides is None or facts.begins < hides <= ends
+            assert hides in ((None, first) if stored is None or not ends else (None, source_begins))
             compared = max(facts.begins, first, source_begins)
             assert stored == ends or compared >= ends, "what both logs may have is compared"
         case Fill(hole, otherwise):
@@ -195,7 +199,7 @@ def test_nothing_is_mirrored_behind_offsets_that_nobody_vouches_for(
             elif not facts.is_all_ours:
                 assert not adopts
                 assert read.first == facts.begins, "all that may be somebody else's is read"
-            assert then.hides is None or stored is None
+            assert then.hides is None or facts.begins < then.hides <= ends
         case Adopt(samples, then):
             assert adopts and stored is None
             assert facts.begins <= samples[0].first < samples[-1].stop == ends
