@@ -7,7 +7,7 @@ All steps can be repeated: a process that dies leaves a log from which the next 
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -74,16 +74,25 @@ class _Pair(NamedTuple):
 
 
 class OffsetStarts:
-    """One look. `is_patient` waits for all partitions: else those that are not ready are left out."""
+    """One look. `is_patient` waits for all partitions: else those that are not ready are left out, and those of them
+    that are being filled are noted."""
 
     def __init__(
-        self, flow: FlowConfig, source: Admin, target: Admin, ledger: LedgerReader, *, is_patient: bool
+        self,
+        flow: FlowConfig,
+        source: Admin,
+        target: Admin,
+        ledger: LedgerReader,
+        *,
+        is_patient: bool,
+        note_filling: Callable[[TopicPartition], None] = lambda _: None,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
         self._ledger = ledger
         self._is_patient = is_patient
+        self._note_filling = note_filling
         self._there: Mapping[str, Topic] = {}
         self._known_ids: set[str] | None = None
         self._fills_until = time.monotonic() + _FILL_SECONDS
@@ -288,6 +297,7 @@ class OffsetStarts:
     def _fill(self, hole: Hole, pair: _Pair) -> Position | None:
         seconds = float("inf") if self._is_patient else self._fills_until - time.monotonic()
         if seconds <= 0:
+            self._note_filling(pair.where)
             return None
         log.info(
             "%s: %s begins at offset %d: empty records take up the %d offsets before.",
@@ -297,7 +307,10 @@ class OffsetStarts:
             reached = fill_start(self._flow.target, pair.producer_id, pair.remote, hole, seconds)
         except EndMoved as moved:
             raise NotIdentical(str(moved)) from moved
-        return None if reached < hole.stop else self._delete(pair, hole.stop, Position(reached))
+        if reached < hole.stop:
+            self._note_filling(pair.where)
+            return None
+        return self._delete(pair, hole.stop, Position(reached))
 
     def _hide(self, offset: int | None, pair: _Pair, lineage: Lineage) -> Position | None:
         """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""

@@ -225,9 +225,8 @@ class Planner:
         topics: Mapping[str, Topic],
         positions: Mapping[TopicPartition, Position],
     ) -> list[Assigned]:
-        return assign_starts(
-            self._flow, self._clients(), partitions, topics, positions, self.ends() if self._once else None
-        )
+        ends, filling = self.ends() if self._once else None, self._withheld.note_filling
+        return assign_starts(self._flow, self._clients(), partitions, topics, positions, ends, filling)
 
     # During the epoch, on a thread of its own.
 
@@ -260,7 +259,7 @@ class Planner:
                     self.grow()
                 if time.monotonic() >= look_at:
                     self._look()
-                    look_at = time.monotonic() + self._flow.look_seconds
+                    look_at = time.monotonic() + (0.0 if self._withheld.is_filling else self._flow.look_seconds)
             except SparkMirrorError as problem:
                 log.warning("%s: looking for new topics and loads failed: %s", self._flow.name, problem)
                 self._forget_clients()

@@ -71,7 +71,8 @@ class Withheld:
 
     If the remote topics of very many partitions are missing, they are being created, which takes the brokers a minute
     for ten thousand partitions. A partition is handed out when its topic exists, or when no topic has appeared for 30
-    s: the task then reports what is missing. A partition whose start no broker gave is looked at again after 30 s.
+    s: the task then reports what is missing. A partition whose start no broker gave is looked at again after 30 s, and
+    one whose start is being filled at once.
     """
 
     def __init__(self, flow: FlowConfig, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -81,13 +82,24 @@ class Withheld:
         self._fewest: float = float("inf")
         self._patient_until = 0.0
         self._unknown_until: dict[TopicPartition, float] = {}
+        self._filling: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._without_topic or self._unknown_until)
+        return bool(self._without_topic or self._unknown_until or self._filling)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether the next look has the start of a partition to fill."""
+        return bool(self._filling)
+
+    def note_filling(self, where: TopicPartition) -> None:
+        """A part of its start is filled."""
+        self._filling.add(where)
 
     def pick(self, fresh: Collection[TopicPartition], target: Admin) -> set[TopicPartition]:
         """Those of `fresh`, which no task has, that are not to be handed out now. Raises ClusterError."""
         now = self._clock.monotonic()
+        self._filling.clear()
         self._unknown_until = {where: at for where, at in self._unknown_until.items() if at > now}
         if not self._flow.refresh_topics_enabled or len(fresh) <= NEW_PARTITIONS_PER_REQUEST:
             self._without_topic, self._fewest = set(), float("inf")
@@ -109,4 +121,5 @@ class Withheld:
 
     def back_off(self, unknown: Collection[TopicPartition]) -> None:
         """No broker gave the start of these partitions: look again later."""
-        self._unknown_until |= dict.fromkeys(unknown, self._clock.monotonic() + _UNKNOWN_START_SECONDS)
+        later = set(unknown) - self._filling
+        self._unknown_until |= dict.fromkeys(later, self._clock.monotonic() + _UNKNOWN_START_SECONDS)

@@ -78,6 +78,7 @@ class World:
         self.known_ids: set[str] = set()
         self.forbidden: set[TopicPartition] = set()
         self.open_from: int | None = None
+        self.filling: list[TopicPartition] = []
         for name, stand_in in (
             ("last_sequences", self._last_sequences),
             ("known_ids", lambda _, prefix: {one for one in self.known_ids if one.startswith(prefix)}),
@@ -109,8 +110,9 @@ class World:
         names = partitions or (WHERE,)
         ledger = SimpleNamespace(view=self.view, read_through=lambda _: None)
         starts = OffsetStarts(
-            self.flow, cast(Admin, self.source), cast(Admin, self.target), cast(LedgerReader, ledger), is_patient=False
-        )
+            self.flow, cast(Admin, self.source), cast(Admin, self.target), cast(LedgerReader, ledger), is_patient=False,
+            note_filling=self.filling.append,
+        )  # fmt: skip
         topics = {one.topic: Topic(one.topic, HERE, 1, 1) for one in names}
         begun = starts.settle([Assigned(one, 0, topic_id=HERE) for one in names], topics)
         return {item.partition: item for item in begun}
@@ -199,6 +201,27 @@ def test_empty_records_before_the_first_are_deleted(world: World) -> None:
     world.last[world.remote] = 5
     world.settle()
     assert "delete before [6]" in world.order
+
+
+def test_empty_records_that_a_broker_brought_back_are_deleted_again(world: World) -> None:
+    world.has([data(6, values(6, 4))], [empty(0, 6), data(6, values(6, 4))])
+    world.stores(10)
+    world.settle()
+    assert "delete before [6]" in world.order
+
+
+def test_records_that_the_target_keeps_longer_stay_behind_a_stored_position_too(world: World) -> None:
+    world.has([data(6, values(6, 4))], [data(0, values(0, 10))])
+    world.stores(10)
+    assert world.settle()[WHERE].offset == 10
+    assert not [one for one in world.order if one.startswith("delete")]
+
+
+def test_a_start_that_is_not_filled_yet_is_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.has([data(6, values(6, 4))], [])
+    monkeypatch.setattr(offset_starts, "fill_start", lambda *_: 4)
+    assert world.settle() == {}
+    assert world.filling == [WHERE]
 
 
 def test_a_start_is_not_filled_behind_records_that_only_the_target_has(world: World) -> None:

@@ -92,6 +92,16 @@ def test_partitions_are_handed_out_at_once_where_no_topic_is_waited_for(
     assert not Withheld(flow_of(setting), clock).pick(fresh, Cluster())  # type: ignore[arg-type]
 
 
+def test_a_partition_whose_start_is_being_filled_is_looked_at_again_at_once(clock: ManualClock) -> None:
+    (where,) = partitions_of(topics("orders", partitions=1))
+    withheld = Withheld(flow_of(), clock)
+    withheld.note_filling(where)
+    withheld.back_off([where])
+    assert withheld and withheld.is_filling
+    assert withheld.pick([where], Cluster()) == set()  # type: ignore[arg-type]
+    assert not withheld.is_filling
+
+
 def test_a_partition_whose_start_no_broker_gave_is_looked_at_again_after_half_a_minute(clock: ManualClock) -> None:
     (where,) = partitions_of(topics("orders", partitions=1))
     withheld = Withheld(flow_of(), clock)
