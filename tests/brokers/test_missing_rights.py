@@ -15,7 +15,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.operations.acl_commands import list_all
 from sparkmirror.operations.cluster_checks import check_clusters
-from sparkmirror.operations.grants import Grant
+from sparkmirror.operations.grants import Grant, Kind
 from sparkmirror.sync.flow import topic_rules
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import CreateTopic
@@ -26,6 +26,7 @@ ALL = (
     "progress.group.id = progress",
     "canary.interval.seconds = 1",
     "preserve.offsets.enabled = true",
+    "preserve.offsets.filler = write-markers",
 )
 """What the file may ask for beside the defaults."""
 
@@ -41,8 +42,14 @@ def cases(*, creating: bool) -> Sequence[object]:
         pytest.param(number, one, id=f"{row.alias}-{row.feature}-{one}".replace(" ", "_"))
         for number, row in enumerate(ROWS)
         for one in row.operations
-        if (one == "CREATE") is creating and not IMPLIED_BY.get(one, set()) & set(row.operations)
+        if (one == "CREATE") is creating and not IMPLIED_BY.get(one, set()) & granted_with(row)
     ]
+
+
+def granted_with(row: Grant) -> set[str]:
+    """Of the cluster, as there is but one, with what other rows grant."""
+    rows = [one for one in ROWS if (one.alias, one.resources) == (row.alias, row.resources)]
+    return {one for other in (rows if row.resources[0].kind is Kind.CLUSTER else [row]) for one in other.operations}
 
 
 @pytest.fixture(scope="module")

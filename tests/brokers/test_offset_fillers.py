@@ -19,11 +19,12 @@ from sparkmirror.kafka.coordinators import TRANSACTION, find_coordinators
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
 from sparkmirror.kafka.log_edges import delete_before, last_sequences, open_transactions
+from sparkmirror.kafka.marker_writer import MarkerWriter
 from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, fill_start
 from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.wire.batch_owners import read_owners
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.policy.fillers import ABORTED, FILLERS, MARKERS, Hole
+from sparkmirror.policy.fillers import ABORTED, FILLERS, MARKERS, WRITE_MARKERS, Hole, written_id
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_a_record_of_somebody_else_in_a_hole_is_found(
 
 
 @pytest.mark.parametrize("filler", FILLERS)
-def test_a_hole_between_two_records_is_filled_exactly(
+def test_a_small_hole_between_two_records_is_filled_exactly(
     target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition, filler: str
 ) -> None:
     publish(cluster, where.topic, [(b"k", b"before")])
@@ -111,7 +112,7 @@ def test_a_hole_between_two_records_is_filled_exactly(
     hole_filler = HoleFiller(clients, f"{where.topic}-fillers", where)
 
     reached = hole_filler.fill(hole, filler, seconds_max=0.0)
-    assert reached == (2 if filler == MARKERS else 17), "the last offsets are filled when the end is known"
+    assert reached == (17 if filler == ABORTED else 2), "the last offsets are filled when the end is known"
     assert end_of(target, where) == reached
     assert hole_filler.fill(hole, filler, seconds_max=60.0) == 21
     assert HoleFiller(clients, f"{where.topic}-fillers", where).fill(hole, filler, seconds_max=60.0) == 21
@@ -120,8 +121,49 @@ def test_a_hole_between_two_records_is_filled_exactly(
     publish(cluster, where.topic, [(b"k", b"after")])
     records = [(0, b"before"), (21, b"after")]
     assert read_all(cluster, where, "read_committed") == records
-    seen = [] if filler == MARKERS else [(at, b"") for at in (*range(1, 16), *range(17, 20))]
+    seen = [] if filler != ABORTED else [(at, b"") for at in (*range(1, 16), *range(17, 20))]
     assert read_all(cluster, where, "read_uncommitted") == [records[0], *seen, records[1]]
+
+
+def test_a_large_hole_is_filled_by_markers_without_a_coordinator(
+    target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition
+) -> None:
+    publish(cluster, where.topic, [(b"k", b"before")])
+    name, hole = f"{where.topic}-fillers", Hole(1, 4001)
+    assert HoleFiller(clients, name, where).fill(hole, WRITE_MARKERS, seconds_max=0.0) == 2, "the first marker alone"
+    assert HoleFiller(clients, name, where).fill(hole, WRITE_MARKERS, seconds_max=60.0) == 4001
+    assert HoleFiller(clients, name, where).fill(Hole(4001, 5002), WRITE_MARKERS, seconds_max=60.0) == 5002
+
+    publish(cluster, where.topic, [(b"k", b"after")])
+    assert read_all(cluster, where, "read_uncommitted") == [(0, b"before"), (5002, b"after")]
+    owners = read_owners(target.connection.settings, where, 1, 5002)
+    assert all(one.is_filler and one.header.is_control for one in owners)
+
+
+def test_what_a_writer_of_markers_sends_late_is_refused_once_another_has_begun(
+    target: Admin, clients: FillerClients, where: TopicPartition
+) -> None:
+    """A process that slept over its take-over: before the first marker of the next, and behind it."""
+    name, hole = f"{where.topic}-fillers", Hole(0, 5000)
+    older, heir = HoleFiller(clients, name, where), HoleFiller(clients, name, where)
+    older.fill(hole, WRITE_MARKERS, seconds_max=0.0)
+    assert older._writer is not None
+    number = written_id(name)
+    newer = MarkerWriter(clients.settings, where, init_producer_ids(target, [number])[number])
+
+    older._writer.write(700)
+    assert end_of(target, where) == 701, "nothing keeps it from the hole's own offsets"
+    newer.write(1)
+    with pytest.raises(FencedError):
+        older._writer.write(700)
+    with pytest.raises(FencedError):
+        older.fill(hole, WRITE_MARKERS, seconds_max=60.0)
+    assert end_of(target, where) == 702
+
+    assert heir.fill(hole, WRITE_MARKERS, seconds_max=60.0) == 5000
+    with pytest.raises(FencedError):
+        newer.write(1)
+    assert end_of(target, where) == 5000
 
 
 def test_a_transaction_that_a_dead_process_left_open_takes_an_offset_of_the_hole(

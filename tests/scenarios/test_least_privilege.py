@@ -1,20 +1,25 @@
 """A mirror whose principal may do exactly what docs/permissions.md lists: all of the default configuration works."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from tests.faults.sharing import wait_until_shared
-from tests.scenarios.data import grow_topic, make_topics
+from tests.oracle import Client
+from tests.scenarios.data import Note, grow_topic, make_topics, write
 from tests.scenarios.mirror import Mirror, StartMirror
 from tests.scenarios.test_identical_offsets import KEEPS, begin_at, spans
-from tests.scenarios.test_transactions import write_transactions
+from tests.scenarios.test_transactions import write_aborted, write_transactions
 from tests.strict import Scene, strict_scene
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.model import Cluster
+from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.wire.batch_owners import read_owners
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.policy.fillers import WRITE_MARKERS
 
 pytestmark = pytest.mark.long
 
@@ -73,11 +78,15 @@ def test_exactly_these_rights_do_over_a_restart_and_a_second_process(scene: Scen
 
 
 def test_the_rows_for_kept_offsets_do_for_a_start_and_for_holes(start_mirror: StartMirror) -> None:
-    with strict_scene(KEEPS, "A.consumer.isolation.level = read_committed") as scene:
+    """Without those for ACLs: who may alter the cluster may write markers too."""
+    lines = (f"preserve.offsets.filler = {WRITE_MARKERS}", "sync.topic.acls.enabled = false")
+    with strict_scene(KEEPS, "A.consumer.isolation.level = read_committed", *lines) as scene:
         source, target = scene.admins["A"], scene.admins["backup"]
         grow_topic(source, "orders", 2)
         begin_at(source, "orders", 1000)
         write_transactions(source, "orders", "writer")
+        write_aborted(source, "orders", 3000)
+        scene.commit(1000)
 
         def are_identical() -> bool:
             try:
@@ -87,5 +96,21 @@ def test_the_rows_for_kept_offsets_do_for_a_start_and_for_holes(start_mirror: St
 
         mirror = start_mirror(scene.text)
         mirror.wait_until(are_identical, "offsets are identical")
-        mirror.stop(60)
         assert_nothing_was_refused(mirror)
+        (before, end), _ = spans(target, "A.orders", 2).values()
+        assert most_markers_of_one(target, before, end) > 1500, "one producer id, without transactions"
+
+        (written,) = (one for one in scene.grants if WRITE_MARKERS in one.feature)
+        scene.forbid(written)
+        write_aborted(source, "orders", 3000)
+        write(source, "orders", [Note(b"behind it")])
+        mirror.wait_until(are_identical, "transactions do without the right", 60)
+        assert most_markers_of_one(target, end, end + 3000) < 1500, "those of some transactional ids"
+        mirror.stop(60)
+
+
+def most_markers_of_one(target: Client, first: int, stop: int) -> int:
+    """How many of the offsets one producer has filled."""
+    settings = client_settings(Cluster("backup", target), "test")
+    batches = read_owners(settings, TopicPartition("A.orders", 0), first, stop)
+    return max(Counter(one.producer_id for one in batches if one.is_filler).values())

@@ -30,6 +30,18 @@ def write_transactions(source: Client, topic: str, transactional_id: str) -> Non
             producer.commit_transaction(60)
 
 
+def write_aborted(source: Client, topic: str, records: int) -> None:
+    """One transaction of so many records in partition 0, aborted."""
+    producer = Producer({**source, "transactional.id": f"{topic}-aborted", "linger.ms": 20})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for record in range(records):
+        producer.produce(topic, b"%d" % record, partition=0)
+        producer.poll(0)
+    producer.flush(60)
+    producer.abort_transaction(60)
+
+
 def values(client: Client, topic: str) -> dict[int, list[bytes | None]]:
     return {partition: [seen.value for seen in log] for partition, log in read_topic(client, topic).items()}
 

@@ -9,6 +9,7 @@ died, ends with that marker, whichever process ends it. A newer holder of the tr
 batches of `fill_start` are appended by the flow's producer, whose sequence numbers stand for the place in the log.
 """
 
+import logging
 import time
 from collections.abc import Iterable
 from contextlib import closing
@@ -18,7 +19,7 @@ from typing import Final
 
 from sparkmirror.batch.empty_records import encode_empty
 from sparkmirror.batch.header import parse_header, stamp
-from sparkmirror.errors import ClusterError, ClusterUnreachable, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, ClusterError, ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import waits_within
@@ -31,6 +32,7 @@ from sparkmirror.kafka.errors import (
     refusal,
 )
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
+from sparkmirror.kafka.marker_writer import MarkerWriter
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.appending import Appender
 from sparkmirror.kafka.wire.batch_owners import read_owners
@@ -41,11 +43,17 @@ from sparkmirror.policy.fillers import (
     IDS,
     RECORDS_MAX,
     SEQUENCES,
+    WRITE_MARKERS,
     Hole,
+    needs_first_marker,
     plan_batches,
     plan_transactions,
+    plan_written,
     transactional_ids,
+    written_id,
 )
+
+log = logging.getLogger(__name__)
 
 _PASSING: Final = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS: Final = 0.002
@@ -100,10 +108,14 @@ class HoleFiller:
         self._id = transactional_id
         self._where = where
         self._transactions: list[_Transactions] = []
+        self._writer: MarkerWriter | None = None
+        self._has_fenced = False
 
     def close(self) -> None:
         for one in self._transactions:
             one.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def fill(self, hole: Hole, filler: str, seconds_max: float) -> int:
         """Fills what is left of the hole, for so long at most; returns where the log ends then, in the hole or at its
@@ -114,10 +126,14 @@ class HoleFiller:
         """
         ends_at, admin = time.monotonic() + seconds_max, self._clients.admin()
         if not self._transactions:
-            names = transactional_ids(self._id)
-            taken = init_producer_ids(admin, names, _TRANSACTION_MS)
-            self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
+            self._take_over(admin, is_writing=filler == WRITE_MARKERS)
         begun, known = _end_within(admin, self._where, hole), hole.first
+        if self._writer is not None:
+            if begun != known:
+                self._require_fillers(Hole(known, begun), hole)
+            begun = known = self._write(self._writer, hole, begun, ends_at)
+            if plan_written(hole, begun) and self._writer is not None:
+                return begun
         while True:
             stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop
             planned = plan_transactions(Hole(begun, stop), filler)
@@ -137,6 +153,37 @@ class HoleFiller:
             if not batch.is_filler:
                 what = f"offset {max(batch.first, filled.first)} has a record"
                 raise EndMoved(f"{what}, and offsets {hole.first} to {hole.stop - 1} were to be filled")
+
+    def _take_over(self, admin: Admin, *, is_writing: bool) -> None:
+        """All ids at once: nobody before comes further when the log's end is read."""
+        names = transactional_ids(self._id)
+        number = written_id(self._id)
+        taken = init_producer_ids(admin, [*names, number] if is_writing else names, _TRANSACTION_MS)
+        self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
+        if is_writing:
+            self._writer = MarkerWriter(self._clients.settings, self._where, taken[number])
+
+    def _write(self, writer: MarkerWriter, hole: Hole, reached: int, ends_at: float) -> int:
+        """Markers as far as they may be written without a coordinator; returns where the log ends. What others sent
+        before may take offsets of the hole until the first marker is there."""
+        try:
+            if not self._has_fenced and needs_first_marker(hole, reached):
+                reached = self._written(writer, hole, reached, 1)
+                self._has_fenced = True
+            while self._has_fenced and (count := plan_written(hole, reached)) and time.monotonic() < ends_at:
+                reached = self._written(writer, hole, reached, count)
+        except AuthorizationFailed as refused:
+            log.warning("%s: transactions fill its offsets, one by one: %s", self._where, refused)
+            writer.close()
+            self._writer = None
+        return reached
+
+    def _written(self, writer: MarkerWriter, hole: Hole, reached: int, count: int) -> int:
+        writer.write(count)
+        ends = await_filled(self._clients.admin(), self._where, hole, reached + count)
+        if ends != reached + count:
+            self._require_fillers(Hole(reached, ends), hole)
+        return ends
 
     def _abort(self, planned: Iterable[int], reached: int, ends_at: float) -> int:
         """At least one of the planned transactions; returns where the log ends if no marker is sent twice."""

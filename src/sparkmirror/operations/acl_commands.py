@@ -21,7 +21,7 @@ groups = billing
 {more}
 """
 _OPTIONAL = "sync.group.offsets.enabled = true\nprogress.group.id = GROUP\ncanary.interval.seconds = 10\n"
-_OPTIONAL += "preserve.offsets.enabled = true"
+_OPTIONAL += "preserve.offsets.enabled = true\npreserve.offsets.filler = write-markers"
 _HEAD = """\
 # What a mirror must be allowed to do
 

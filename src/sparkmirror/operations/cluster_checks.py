@@ -72,6 +72,7 @@ API_NEEDS: tuple[ApiNeed, ...] = (
     ApiNeed(21, "DeleteRecords", (0, 2), "no start of kept offsets above 0 (preserve.offsets.enabled)"),
     ApiNeed(24, "AddPartitionsToTxn", (3, 3), "no exactly-once (exactly.once.source.support)"),
     ApiNeed(26, "EndTxn", (3, 5), "no exactly-once (exactly.once.source.support)"),
+    ApiNeed(27, "WriteTxnMarkers", (1, 1), "holes are filled slowly (preserve.offsets.filler = write-markers)"),
     ApiNeed(29, "DescribeAcls", (0, 3), "ACLs are not copied (sync.topic.acls.enabled)"),
     ApiNeed(44, "IncrementalAlterConfigs", (0, 1), "settings are not kept in step (sync.topic.configs.enabled)"),
     ApiNeed(61, "DescribeProducers", (0, 0), "offsets are not kept (preserve.offsets.enabled)"),

@@ -18,7 +18,7 @@ from sparkmirror.kafka.commit_log import COMMITS_TOPIC
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.topics import SHARING_GROUP
-from sparkmirror.policy.fillers import id_prefix
+from sparkmirror.policy.fillers import WRITE_MARKERS, id_prefix
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC, added_prefix
 from sparkmirror.sync.canary_job import CLOCK_TOPIC
 
@@ -204,6 +204,11 @@ def _of_kept_offsets(flow: FlowConfig) -> Iterator[Grant]:
         alias, (Resource(Kind.TRANSACTIONAL_ID, id_prefix(flow.connector.group), PREFIXED),), ("WRITE",),
         KEEPING_OFFSETS, "partitions are FAILED at the first offset without a record", required=True,
     )  # fmt: skip
+    if flow.offsets_filler == WRITE_MARKERS:
+        yield Grant(
+            alias, (_CLUSTER,), ("DESCRIBE", "CLUSTER_ACTION"), "large holes (preserve.offsets.filler = write-markers)",
+            "they are filled as by `markers`, which takes many times as long",
+        )  # fmt: skip
 
 
 def _of_groups(flow: FlowConfig) -> Iterator[Grant]:

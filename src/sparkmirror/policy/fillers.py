@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 MARKERS: Final = "markers"
 ABORTED: Final = "aborted"
-FILLERS: Final = (MARKERS, ABORTED)
+WRITE_MARKERS: Final = "write-markers"
+"""Markers that are written without a coordinator, for which brokers ask a right of their own."""
+FILLERS: Final = (MARKERS, ABORTED, WRITE_MARKERS)
 
 RECORDS_MAX: Final = 500_000
 """Empty records of one batch: 0.4 MB with zstd, below the 1 MB that topics take by default."""
@@ -30,6 +32,29 @@ def id_prefix(group: str) -> str:
 def transactional_ids(prefix: str) -> list[str]:
     """Those of one partition, whose prefix ends with its name."""
     return [f"{prefix}-{number}" for number in range(IDS)]
+
+
+def written_id(prefix: str) -> str:
+    """The transactional id of a partition whose epochs number the writers of `WRITE_MARKERS`; it has no transaction."""
+    return f"{prefix}-written"
+
+
+WRITTEN_MAX: Final = 1000
+"""Markers of one request."""
+_UNWRITTEN: Final = 100
+_UNFENCED: Final = 50
+
+
+def needs_first_marker(hole: "Hole", end: int) -> bool:
+    """Whether a process that takes over a hole, filled to `end`, writes a first marker, so that the log refuses those
+    of all before. With fewer offsets left nobody before can have any under way: `plan_written` stops earlier."""
+    return hole.stop - end > _UNFENCED
+
+
+def plan_written(hole: "Hole", end: int) -> int:
+    """How many markers the next request may have. The hole's last offsets are kept for transactions, which a
+    coordinator fences, and for the first markers of dozens of take-overs at once, of which each may come late."""
+    return max(0, min(WRITTEN_MAX, hole.stop - _UNWRITTEN - end))
 
 
 LONE_MARKERS_A_SECOND: Final = 60
@@ -54,7 +79,8 @@ def hole_cost(offsets: int, filler: str) -> Cost:
     """Of offsets that are lost between records."""
     if filler == ABORTED:
         return Cost(offsets * 1.15e-6, round(offsets * 0.8))
-    return Cost(offsets / 970, offsets * 78)
+    written = max(0, offsets - _UNWRITTEN) if filler == WRITE_MARKERS else 0
+    return Cost(written / 10_000 + (offsets - written) / 970, offsets * 78)
 
 
 class Hole(NamedTuple):

@@ -210,7 +210,8 @@ PRESERVE_OFFSETS_FILLER = Key(
     MARKERS,
     "What takes up offsets without a record (compaction, transaction markers, gaps): `markers` are invisible to every "
     "consumer, and some hundred a second fill a partition; `aborted` takes up a million in a second or two, but "
-    "read_uncommitted consumers, which Java's are by default, see empty records there.",
+    "read_uncommitted consumers, which Java's are by default, see empty records there. `write-markers` are `markers`, "
+    "in large holes many times as fast, for which brokers ask CLUSTER_ACTION on the cluster.",
     _NO_KEY,
 )
 PROGRESS_GROUP = Key(
