@@ -40,11 +40,11 @@ def to_three(
 
 def test_a_source_that_is_truncated_goes_on_where_it_was_cut(from_three: Story, three_brokers: KafkaCluster) -> None:
     story = from_three
-    _create_unsafe(story.source, story.topic)
+    create_unsafe(story.source, story.topic)
     _write(story, RECORDS)
     with story.run() as run:
         _wait_for_ends(story, run, RECORDS)
-        _lose_the_end(three_brokers, lambda: _copy_more(story, run))
+        lose_the_end(three_brokers, lambda: _copy_more(story, run))
         _write(story, AFTER)
         _wait_for_ends(story, run, RECORDS + LOST + AFTER)
         run.stop(30)
@@ -58,12 +58,12 @@ def test_a_source_that_is_truncated_while_its_target_refuses_is_reported_when_it
 ) -> None:
     """By then the source's log reaches beyond where the mirror stands: only the leader epoch tells."""
     story = from_three
-    _create_unsafe(story.source, story.topic)
+    create_unsafe(story.source, story.topic)
     create_topic(story.target, story.remote_topic, PARTITIONS)
     _write(story, RECORDS)
     with story.run(lines=["sync.topic.configs.enabled = false"]) as run:
         _wait_for_ends(story, run, RECORDS)
-        _lose_the_end(three_brokers, lambda: _copy_more_until_refused(story, run))
+        lose_the_end(three_brokers, lambda: _copy_more_until_refused(story, run))
         _write(story, LOST + AFTER)
         _alter_target(story, "delete")
         _wait_for_ends(story, run, RECORDS + LOST + LOST + AFTER)
@@ -79,7 +79,7 @@ def test_two_logs_that_parted_several_times_are_followed_back_to_what_they_share
     """Two replicas lead in turn, each without what the other one wrote. The mirror reads of the first one only, twice,
     and then finds the second one, whose last epoch before ours is none of ours."""
     story = from_three
-    _create_unsafe(story.source, story.topic)
+    create_unsafe(story.source, story.topic)
     _write(story, RECORDS)
     wait_until(lambda: end_offsets(story.source, story.topic, PARTITIONS) == [RECORDS] * PARTITIONS, "both have it")
     three_brokers.broker(FOLLOWER).kill()
@@ -110,12 +110,12 @@ def test_a_target_that_is_truncated_is_reported_with_what_it_lost(
     story = to_three
     admin = AdminClient({"bootstrap.servers": story.source})
     admin.create_topics([NewTopic(story.topic, PARTITIONS, 1)])[story.topic].result(30)
-    _create_unsafe(story.target, story.remote_topic)
+    create_unsafe(story.target, story.remote_topic)
     _write(story, RECORDS)
     with story.run(lines=lines) as run:
         _wait_for_positions(story, run, RECORDS)
         kept = end_offsets(story.target, story.remote_topic, PARTITIONS)
-        _lose_the_end(three_brokers, lambda: _mirror_more(story, run))
+        lose_the_end(three_brokers, lambda: _mirror_more(story, run))
         _write(story, AFTER)
         _wait_for_positions(story, run, RECORDS + LOST + AFTER)
         run.stop(30)
@@ -154,7 +154,7 @@ def test_retention_that_overtakes_a_slow_mirror_is_reported_with_what_it_took(
         assert arrived[partition] == [*range(gap["expected"]), *range(gap["resumed"], writer.produced[partition])]
 
 
-def _create_unsafe(bootstrap: str, topic: str) -> None:
+def create_unsafe(bootstrap: str, topic: str) -> None:
     """Led by one broker, followed by another, and lost by an election when only the follower is left."""
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     new = NewTopic(topic, PARTITIONS, replica_assignment=[[LEADER, FOLLOWER]] * PARTITIONS, config=config)
@@ -162,7 +162,7 @@ def _create_unsafe(bootstrap: str, topic: str) -> None:
     admin.create_topics([new])[topic].result(30)
 
 
-def _lose_the_end(cluster: KafkaCluster, copy_more: Callable[[], None]) -> None:
+def lose_the_end(cluster: KafkaCluster, copy_more: Callable[[], None]) -> None:
     """What `copy_more` brings about is only on the leader, which dies; the follower leads without it."""
     cluster.broker(FOLLOWER).kill()
     copy_more()

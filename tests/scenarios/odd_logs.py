@@ -9,7 +9,15 @@ from pathlib import Path
 
 import google_crc32c
 
-from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER_BYTES, BatchHeader, Codec, iterate_headers
+from sparkmirror.batch.header import (
+    APPEND_TIME,
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    BatchHeader,
+    Codec,
+    iterate_headers,
+    parse_header,
+)
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -20,7 +28,8 @@ OLD_KINDS = ("magic-0-none", "magic-0-gzip", "magic-0-snappy", "magic-0-lz4",
 
 
 def lay_logs(cluster: KafkaCluster, logs: Mapping[str, bytes]) -> None:
-    """Kill the cluster's one broker, make `logs` (by "topic-partition") its segments, and start it again."""
+    """Kill the cluster's one broker, make `logs` (by "topic-partition") its segments, and start it again. A log begins
+    with its first batch."""
     (broker,) = cluster.brokers
     directories = {name: broker.data_directory / name for name in logs}
     made = [directory / "partition.metadata" for directory in directories.values()]
@@ -31,7 +40,7 @@ def lay_logs(cluster: KafkaCluster, logs: Mapping[str, bytes]) -> None:
         for file in directory.glob("0000*"):
             file.unlink()
         (directory / "leader-epoch-checkpoint").unlink(missing_ok=True)
-        (directory / "00000000000000000000.log").write_bytes(log)
+        (directory / f"{parse_header(log, 0).base_offset:020d}.log").write_bytes(log)
     (broker.data_directory / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
     broker.start()
 
@@ -57,6 +66,14 @@ def compacted_log() -> bytes:
         batches.append(java_batch("holes", first + 100))
     batches.append(emptied(5000, 5007))  # a log may end so
     return b"".join(batches)
+
+
+def moved(log: bytes, by: int) -> bytes:
+    """The same batches that many offsets later, which their checksums do not cover."""
+    found = bytearray(log)
+    for at, header in iterate_headers(log, 0, len(log)):
+        found[at : at + 8] = (header.base_offset + by).to_bytes(8, "big")
+    return bytes(found)
 
 
 def sealed(batch: bytes, last_offset_delta: int | None = None, attributes: int = 0) -> bytes:
