@@ -1,7 +1,7 @@
 """One story for any two releases of brokers: what a mirror does between them, seen by librdkafka.
 
-Two flows mirror the same topics at once, one in each promise. The mirror is killed while somebody writes, and a bounded
-run brings the rest. Told by `tests.compatibility` for each pair, and by `test_oldest` for one.
+Three flows mirror the same topics at once, one in each promise. The mirror is killed while somebody writes, and a
+bounded run brings the rest. Told by `tests.compatibility` for each pair, and by `test_oldest` for one.
 """
 
 import threading
@@ -14,8 +14,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from tests.oracle import Client, assert_same, assert_whole_repeats, count_records, list_topics, read_topic
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import Mirror
+from tests.scenarios.test_identical_offsets import START, assert_identical, begin_at
 from tests.scenarios.test_moving_group import committed, read_some
 from tests.scenarios.test_once import CODECS, odd_records
+from tests.scenarios.test_transactions import write_transactions
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.spark.warm_start import archive_options
@@ -23,6 +25,8 @@ from sparkmirror.testing.kafka import KafkaCluster
 
 RELEASES = ("3.0.0", "3.9.1", "4.3.0")
 """The oldest whose brokers run with KRaft and Java 17, the last minor release of 3, and the newest."""
+FLOWS = {"east": "plain", "west": "safe", "north": "exact"}
+"""At least once, exactly once, and with identical offsets."""
 LARGEST = "2000000"
 WRITTEN_FIRST = 9_000
 CHECKS = (
@@ -30,6 +34,8 @@ CHECKS = (
     "remote topics have their partitions and settings, also a topic that is created while the mirror runs",
     "a consumer group continues at its record on the target",
     "no record is missing after a kill of the mirror at least once, and none is repeated after one exactly once",
+    "with identical offsets each record, and the group, is where the source has it: behind a late start, over holes of "
+    "transactions, and after a kill",
 )
 
 
@@ -39,7 +45,9 @@ def tell_story(source: Client, target: Client, directory: Path) -> None:
     for codec in CODECS:
         make_topics(source, {f"odd.{codec}": 3}, {"max.message.bytes": LARGEST})
         write(source, f"odd.{codec}", odd_records(), compression_type=codec)
-    make_topics(source, {"busy": 3})
+    make_topics(source, {"busy": 3, "holes": 2})
+    begin_at(source, "holes", START)
+    write_transactions(source, "holes", "first")
     write(source, "busy", numbered(0, WRITTEN_FIRST, 3))
     assert len(read_some(source, "billing", "busy", 100)) == 100
     text = _file(source, target)
@@ -47,19 +55,23 @@ def tell_story(source: Client, target: Client, directory: Path) -> None:
         _run_and_kill(text, source, target, directory)
         first = len(written)
     assert first, "nobody wrote while the mirror was killed"
+    write_transactions(source, "holes", "second")
     _run_once(text, directory)
     _judge(source, target)
 
 
 def _file(source: Client, target: Client) -> str:
-    """Each cluster has two names, one for a flow in either promise."""
-    names = {"east": source, "west": source, "plain": target, "safe": target}
+    """Each cluster has three names, one for a flow in each promise."""
+    sources, targets = dict.fromkeys(FLOWS, source), dict.fromkeys(FLOWS.values(), target)
+    names = sources | targets
     return "\n".join(
         [
             f"clusters = {', '.join(names)}",
             *(f"{name}.bootstrap.servers = {client['bootstrap.servers']}" for name, client in names.items()),
-            "east->plain.enabled = true", "west->safe.enabled = true", "safe.exactly.once.source.support = enabled",
-            r"topics = odd\\..*, busy, late", "groups = billing", "sync.group.offsets.enabled = true",
+            *(f"{here}->{there}.enabled = true" for here, there in FLOWS.items()),
+            "safe.exactly.once.source.support = enabled", "north->exact.preserve.offsets.enabled = true",
+            "north.consumer.isolation.level = read_committed", r"topics = odd\\..*, busy, late, holes",
+            "groups = billing", "sync.group.offsets.enabled = true",
             "emit.checkpoints.interval.seconds = 1", "sync.group.offsets.interval.seconds = 1",
             "refresh.topics.interval.seconds = 2", "replication.factor = 1", "offset.storage.replication.factor = 1",
             "emit.heartbeats.enabled = false", "",
@@ -70,7 +82,7 @@ def _file(source: Client, target: Client) -> str:
 def _run_and_kill(text: str, source: Client, target: Client, directory: Path) -> None:
     mirror = Mirror(directory, text)
     try:
-        for alias in ("east", "west"):
+        for alias in FLOWS:
             mirror.wait_until(
                 lambda alias=alias: count_records(target, f"{alias}.busy") >= WRITTEN_FIRST, f"{alias} has come"
             )
@@ -78,7 +90,7 @@ def _run_and_kill(text: str, source: Client, target: Client, directory: Path) ->
         make_topics(source, {"late": 2})
         write(source, "late", numbered(0, 100, 2))
         mirror.wait_until(lambda: count_records(target, "east.late") >= 100, "a topic is made on the way")
-        for alias in ("east", "west"):
+        for alias in FLOWS:
             mirror.wait_until(
                 lambda alias=alias: committed(target, "billing", f"{alias}.busy").keys() == places,
                 "the group is there",
@@ -112,7 +124,10 @@ def _judge(source: Client, target: Client) -> None:
     places, remote_places = committed(source, "billing", "busy"), committed(target, "billing", "east.busy")
     for partition, offset in places.items():
         assert theirs[partition][remote_places[partition]] == ours[partition][offset], "the group reads on there"
-    assert not [name for name in list_topics(target) if name.startswith(("plain.", "safe."))]
+    assert committed(target, "billing", "north.busy") == places
+    for topic, partitions in {**{f"odd.{codec}": 3 for codec in CODECS}, "late": 2, "busy": 3, "holes": 2}.items():
+        assert_identical(source, target, topic, f"north.{topic}", partitions)
+    assert not [name for name in list_topics(target) if name.startswith(tuple(f"{name}." for name in FLOWS.values()))]
 
 
 def _setting(client: Client, topic: str, name: str) -> str:
