@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import randbits
@@ -23,6 +24,7 @@ from tests.simulation.faults import EVERY_FAULT
 from tests.simulation.history import Result, Script, plan, read_scripts, run, write_scripts
 from tests.simulation.shrink import shrink
 
+_OFTEN, _NEVER_MAX = 5, 6
 _PAST = Path(__file__).with_name("past_failures.json")
 
 
@@ -49,6 +51,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="with --seed: let it join the past failures")
     parser.add_argument("--past", action="store_true", help="play all past failures, and no others")
     parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
+    parser.add_argument("--pairs", action="store_true", help="tell at the end which faults met, fault by fault")
     parser.add_argument("--from", dest="first", type=int, default=None, help="seeds from here on, one after another")
     parser.add_argument("--until-found", type=int, default=1, help="how many failing histories end the search")
     parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="tell the history as it was found")
@@ -69,12 +72,12 @@ def _search(options: argparse.Namespace) -> int:
     _rarely_collect_garbage()
     clock = time.process_time if options.cpu else time.monotonic
     began, histories, events, found = clock(), 0, 0, 0
-    pairs: set[tuple[str, str]] = set()
+    pairs: Counter[tuple[str, str]] = Counter()
     for script in _scripts(options):
         result = run(script)
         histories += 1
         events += result.events
-        pairs |= result.pairs
+        pairs.update(result.pairs)
         if result.problems:
             found += 1
             _tell(result, shrinks=options.shrink)
@@ -85,9 +88,30 @@ def _search(options: argparse.Namespace) -> int:
         f"{histories} histories, {events} events in {seconds:.0f} s ({histories / seconds * 60:.0f} a minute), "
         f"{found} failed"
     )
-    every = len(EVERY_FAULT) ** 2
-    print(f"{len(pairs)} of {every} ordered pairs of faults came within two seconds of each other")
+    print(_coverage(pairs))
+    if options.pairs:
+        print("\n".join(_pairs_table(pairs)))
     return int(found > 0)
+
+
+def _coverage(pairs: Counter[tuple[str, str]]) -> str:
+    often = sum(count >= _OFTEN for count in pairs.values())
+    return (
+        f"{len(pairs)} of {len(EVERY_FAULT) ** 2} ordered pairs of faults came within two seconds of each other, "
+        f"{often} of them in {_OFTEN} histories and more"
+    )
+
+
+def _pairs_table(pairs: Counter[tuple[str, str]]) -> Iterator[str]:
+    """For each fault: how many came before it, how many after it, and which never came before it."""
+    yield "| Fault | After | In histories | Before | Never soon after |"
+    yield "|---|---|---|---|---|"
+    for fault in EVERY_FAULT:
+        after = {one: pairs[one, fault] for one in EVERY_FAULT if (one, fault) in pairs}
+        before = sum((fault, one) in pairs for one in EVERY_FAULT)
+        never = [one for one in EVERY_FAULT if one not in after]
+        told = ", ".join(never) if len(never) <= _NEVER_MAX else f"{len(never)} of {len(EVERY_FAULT)}"
+        yield f"| {fault} | {len(after)} | {sum(after.values())} | {before} | {told} |"
 
 
 def _rarely_collect_garbage() -> None:

@@ -3,7 +3,7 @@
 kafka-python's clients are outside of the simulation. Requests of `ClusterConnection` still pass as bytes.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from random import Random
 from types import TracebackType
@@ -34,12 +34,13 @@ def _cluster(net: Network, settings: ClientSettings) -> Cluster:
 
 
 @cache
-def _version_max(kind: Hashable) -> int:
-    return int(kind.max_version)  # type: ignore[attr-defined]
+def _version_max(kind: Any) -> int:
+    return int(kind.max_version)
 
 
 def _versions(request: Any) -> int:
-    known, most = _version_max(type(request)), getattr(request, "_max_version", None)
+    kind: Any = type(request)
+    known, most = _version_max(kind), getattr(request, "_max_version", None)
     return known if most is None else min(int(most), known)
 
 

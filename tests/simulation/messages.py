@@ -4,7 +4,6 @@ What is decoded is shared by all that receive equal bytes; nobody changes a mess
 """
 
 import struct
-from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 
@@ -44,22 +43,23 @@ decode = classmethod(_decode)
 
 
 @lru_cache(None)
-def _has_tags(kind: Hashable, version: int) -> bool:
-    return bool(kind.flexible_version_q(version))  # type: ignore[attr-defined]
+def _has_tags(kind: Any, version: int) -> bool:
+    return bool(kind.flexible_version_q(version))
 
 
 def encode_request(request: Any, version: int, correlation: int, client_id: str) -> bytes:
     """A frame without its size, with header v1 or v2."""
     request.API_VERSION = version
-    name = client_id.encode()
-    tags = b"\0" if _has_tags(type(request), version) else b""
+    kind: Any = type(request)
+    name, tags = client_id.encode(), b"\0" if _has_tags(kind, version) else b""
     return _REQUEST_HEAD.pack(request.API_KEY, version, correlation, len(name)) + name + tags + bytes(request.encode())
 
 
 def encode_answer(answer: Any, version: int, correlation: int) -> bytes:
     """A frame with its size, and header v0 or v1; that of ApiVersions is v0 always (KIP-511)."""
     answer.API_VERSION = version
-    tags = b"\0" if answer.API_KEY != _API_VERSIONS and _has_tags(type(answer), version) else b""
+    kind: Any = type(answer)
+    tags = b"\0" if answer.API_KEY != _API_VERSIONS and _has_tags(kind, version) else b""
     body = bytes(answer.encode())
     return _SIZE.pack(4 + len(tags) + len(body)) + _CORRELATION.pack(correlation) + tags + body
 
