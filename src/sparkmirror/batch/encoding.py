@@ -20,23 +20,29 @@ _ROOM_LEFT = 0.95
 """How full a compressed batch is aimed to be: its size is only known once it is made."""
 
 
-def encode(columns: Columns, codec: Codec, max_batch_bytes: int, packed_share: float = 1.0) -> Iterator[Piece]:
+def encode(
+    columns: Columns, codec: Codec, max_batch_bytes: int, packed_share: float = 1.0, before: int = -1
+) -> Iterator[Piece]:
     """The records as batches of at most `max_batch_bytes` each (all of the batch counts), as full as they go.
 
     Without a record there is no batch. `packed_share` is what the codec is expected to leave of these records' bytes,
-    1.0 if unknown; a wrong guess costs time or fullness, not rightness.
+    1.0 if unknown; a wrong guess costs time or fullness, not rightness. `before` is the source offset of what stands
+    before them, if that may be theirs too.
 
     Raises RecordTooLarge for a record that does not fit alone, after the pieces of the records before it were given.
     """
     first = 0
     while first < len(columns):
-        piece, share = _encode_one(columns, codec, first, max_batch_bytes, packed_share)
+        piece, share = _encode_one(columns, codec, first, max_batch_bytes, packed_share, before)
         packed_share = share if codec is not Codec.NONE else 1.0
         first += piece.records
+        before = int(columns.offsets[first - 1])
         yield piece
 
 
-def _encode_one(columns: Columns, codec: Codec, first: int, max_batch_bytes: int, share: float) -> tuple[Piece, float]:
+def _encode_one(
+    columns: Columns, codec: Codec, first: int, max_batch_bytes: int, share: float, before: int
+) -> tuple[Piece, float]:
     """The fullest batch from record `first` on that fits, and the share that its codec left."""
     from sparkmirror.batch import kernels
 
@@ -51,7 +57,8 @@ def _encode_one(columns: Columns, codec: Codec, first: int, max_batch_bytes: int
             )
         data = _write(columns, codec, first, stop, content_bytes)
         if len(data) <= max_batch_bytes:
-            return Piece(data, find_spans(columns.offsets[first:stop]), stop - first), len(data) / content_bytes
+            spans = find_spans(columns.offsets[first:stop], before)
+            return Piece(data, spans, stop - first), len(data) / content_bytes
         if stop == first + 1:
             raise _too_large(int(columns.offsets[first]), len(data), max_batch_bytes)
         limit_bytes = min(content_bytes - 1, int(content_bytes * body_bytes_max / len(data) * _ROOM_LEFT))
@@ -73,11 +80,21 @@ def _write(columns: Columns, codec: Codec, first: int, stop: int, content_bytes:
     return data
 
 
-def find_spans(offsets: NDArray[np.int64]) -> tuple[Span, ...]:
-    """The maximal ranges of consecutive offsets, in order."""
-    starts = np.flatnonzero(np.diff(offsets) != 1) + 1
-    edges = [0, *starts.tolist(), len(offsets)]
-    return tuple(Span(int(offsets[start]), stop - start) for start, stop in pairwise(edges))
+def find_spans(offsets: NDArray[np.int64], before: int = -1) -> tuple[Span, ...]:
+    """The maximal ranges of consecutive offsets, in order, behind a record of the offset `before`."""
+    steps = np.diff(offsets, prepend=before)
+    edges = [0, *(np.flatnonzero(steps[1:] != 1) + 1).tolist(), len(offsets)]
+    if steps.all():  # no offset comes twice
+        return tuple(Span(int(offsets[start]), stop - start) for start, stop in pairwise(edges))
+    spans: list[Span] = []
+    for start, stop in pairwise(edges):
+        first, again = int(offsets[start]), int(not steps[start])
+        if again:
+            last = spans.pop() if spans else Span(first + 1, 0)
+            spans.append(last._replace(more=last.more + 1))
+        if stop - start > again:
+            spans.append(Span(first + again, stop - start - again))
+    return tuple(spans)
 
 
 def _too_large(offset: int, size_bytes: int, limit_bytes: int) -> RecordTooLarge:

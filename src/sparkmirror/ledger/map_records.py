@@ -20,6 +20,8 @@ CHUNK_SEGMENTS_MAX: Final = 256
 CHUNKS_MAX: Final = 16
 """The most chunks of one partition; more are joined."""
 _VERSION: Final = 1
+_VERSION_OF_SPLITS: Final = 2
+"""Of chunks in which a record became several: a segment's head has one more bit."""
 _INT64_MAX: Final = (1 << 63) - 1
 _RENEWED: Final = b"\1"
 _SHIFT_MAX: Final = 70
@@ -60,11 +62,13 @@ def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | Non
 def encode_chunk(chunk: Chunk) -> bytes:
     """A version byte and variable-length integers, each as the difference to what was to be expected: some 4 bytes a
     segment. The 16 bytes of the target's topic id follow where it is known, and a byte 1 if it has had another log."""
-    out = bytearray([_VERSION])
+    splits = any(segment.splits for segment in chunk.segments)
+    out = bytearray([_VERSION_OF_SPLITS if splits else _VERSION])
     _put(out, len(chunk.segments))
     first = delta = 0
     for segment in chunk.segments:
-        _put(out, _fold_sign(segment.first - first) << 1 | segment.exact)
+        head = _fold_sign(segment.first - first) << 1 | segment.exact
+        _put(out, head << 1 | segment.splits if splits else head)
         _put(out, _fold_sign(segment.delta - delta))
         _put(out, _fold_sign(segment.target - segment.first - segment.delta))
         first, delta = segment.first, segment.delta
@@ -80,15 +84,19 @@ def decode_chunk(value: bytes) -> Chunk:
     try:
         data = iter(value)
         numbers = _numbers(data)
-        if next(numbers) != _VERSION:
+        version = next(numbers)
+        if version not in (_VERSION, _VERSION_OF_SPLITS):
             raise ValueError
         first = delta = 0
         segments = []
         for _ in range(next(numbers)):
-            head = next(numbers)
+            head, splits = next(numbers), 0
+            if version == _VERSION_OF_SPLITS:
+                head, splits = head >> 1, head & 1
             first += _unfold_sign(head >> 1)
             delta += _unfold_sign(next(numbers))
-            segments.append(Segment(first, first + delta + _unfold_sign(next(numbers)), delta, bool(head & 1)))
+            target = first + delta + _unfold_sign(next(numbers))
+            segments.append(Segment(first, target, delta, bool(head & 1), bool(splits)))
         end_source = first + _unfold_sign(next(numbers))
         end_target = first + delta + _unfold_sign(next(numbers))
         rest = bytes(data)

@@ -28,13 +28,15 @@ class Segment(NamedTuple):
     """Source offsets from `first` on, up to the next segment's.
 
     `target` is where the first record at or after `first` lies. The record `o` lies at `o + delta` if the segment is
-    `exact`, and not before that otherwise.
+    `exact`, and not before that otherwise. `splits` if the last of its offsets became several records, up to where the
+    next segment's lie.
     """
 
     first: int
     target: int
     delta: int
     exact: bool = True
+    splits: bool = False
 
 
 class Translation(NamedTuple):
@@ -93,6 +95,17 @@ class OffsetMap:
         self._add(Segment(self.end_source, self.end_target, self.end_target - first, exact=False))
         self._reach(first + records, self.end_target + records)
 
+    def append_more(self, records: int, *, exact: bool) -> None:
+        """`records` more became of the last record, behind it; `exact` where their place is known. They begin with the
+        record's first: a group before it reads all of them, and one behind it none."""
+        self._drop_empty()
+        if not self.segments:
+            return
+        last = self.segments[-1]
+        self.segments[-1] = last._replace(splits=last.exact)
+        self._reach(self.end_source, self.end_target + records)
+        self._add(Segment(self.end_source, self.end_target, self.end_target - self.end_source, exact))
+
     def advance(self, offset: int) -> None:
         """No record up to `offset` is mirrored: transaction markers, a gap, filtered records."""
         self.end_source = max(self.end_source, offset)
@@ -138,12 +151,20 @@ class OffsetMap:
 
     def _add(self, segment: Segment) -> None:
         """Uncertain segments in a row are one: where the second begins on the target is not known."""
+        if self.segments and self.segments[-1].first == segment.first:
+            self._drop_empty()
         last = self.segments[-1] if self.segments else None
-        if last is not None and last.exact and segment.exact and last.delta == segment.delta:
+        if last is not None and last.exact and segment.exact and last.delta == segment.delta and not last.splits:
+            self.segments[-1] = last._replace(splits=segment.splits)
             return
         if last is not None and not last.exact and not segment.exact:
             segment = _join([self.segments.pop(), segment])
         self.segments.append(segment)
+
+    def _drop_empty(self) -> None:
+        """Behind a record that became several stands a segment in which no offset lies yet."""
+        if self.segments and self.segments[-1].first == self.end_source:
+            self.segments.pop()
 
     def _reach(self, source: int, target: int) -> None:
         self.end_source = source
@@ -222,7 +243,9 @@ class OffsetMap:
         Between the two is no record (a transaction's marker, say): a consumer at either has read the same.
         """
         at = bisect_right(self.segments, source_offset, key=_FIRST) - 1
-        if at < 1 or self.segments[at].first != source_offset or not self.segments[at - 1].exact:
+        if at < 1 or self.segments[at].first != source_offset:
+            return None
+        if not self.segments[at - 1].exact or self.segments[at - 1].splits:
             return None
         return source_offset + self.segments[at - 1].delta
 
@@ -239,6 +262,8 @@ class OffsetMap:
         cap = self.segments[at + 1].first if at + 1 < len(self.segments) else self.end_source
         if target_offset >= self.end_target:
             return Translation(self.end_source, target_offset == self.end_target)
+        if segment.splits and target_offset - segment.delta >= cap:
+            return Translation(cap - 1, False)
         return Translation(min(max(target_offset - segment.delta, segment.first), cap), True)
 
     def stretches(self, seen: int = 0) -> Iterator[tuple[int, int, int]]:

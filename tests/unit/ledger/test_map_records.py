@@ -22,7 +22,7 @@ from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 ORDERS = TopicPartition("orders", 3)
 int64 = st.integers(-(1 << 62), 1 << 62)
-segments = st.builds(Segment, st.integers(0, 1 << 62), int64, int64, st.booleans())
+segments = st.builds(Segment, st.integers(0, 1 << 62), int64, int64, st.booleans(), st.booleans())
 
 
 def record(first: int, records: int, target: int, name: ChunkName, topic_id: UUID = NO_TOPIC_ID) -> MapRecord:

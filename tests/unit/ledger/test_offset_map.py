@@ -33,6 +33,25 @@ def test_each_transaction_marker_is_a_segment_and_every_offset_stays_exact() -> 
     ]
 
 
+def test_a_record_that_became_several_begins_with_its_first_and_is_left_behind_its_last() -> None:
+    """Record 5 lies at 5, 6 and 7; record 6 at 8, a hole, and record 9 at 9."""
+    found = mapped((0, 6, 0))
+    found.append_more(1, exact=True)
+    found.append_more(1, exact=True)
+    assert [found.translate(offset) for offset in (5, 6)] == [Translation(5, True), Translation(8, True)]
+    assert found.records_end(6) is None
+    found.append(6, 1, 8)
+    found.append(9, 1, 9)
+    assert [found.translate(offset) for offset in (5, 6, 7, 9)] == [
+        Translation(offset, True) for offset in (5, 8, 9, 9)
+    ]
+    assert list(found.stretches()) == [(0, 6, 0), (6, 1, 8), (9, 1, 9)]
+    assert [found.translate_back(offset) for offset in (4, 5, 6, 7, 8, 9)] == [
+        Translation(4, True), Translation(5, True), Translation(5, False), Translation(5, False), Translation(6, True),
+        Translation(9, True),
+    ]  # fmt: skip
+
+
 def test_a_group_ahead_of_the_mirror_goes_to_the_end() -> None:
     assert mapped((0, 10, 0)).translate(15) == Translation(10, False)
 
@@ -108,7 +127,8 @@ def test_the_way_back_is_the_mirror_image() -> None:
 
 @dataclass
 class Truth:
-    """Every record that was ever written: (source, target), in the target's order; `last` is where each lies last."""
+    """Every record that was ever written: (source, target), in the target's order; `last` is where each lies last.
+    Of a record that became several, the last of them is in `written`, and the first in `last`."""
 
     written: list[tuple[int, int]] = field(default_factory=list)
     last: dict[int, int] = field(default_factory=dict)
@@ -122,6 +142,12 @@ class Truth:
             self.last[first + step] = target + step
         self.end_target = target + records
 
+    def split(self, more: int) -> None:
+        """So many more records became of the last one, which is written with the last of them."""
+        source, at = self.written.pop()
+        self.written.append((source, at + more))
+        self.end_target += more
+
     def place(self, offset: int) -> int:
         return min((target for source, target in self.last.items() if source >= offset), default=self.end_target)
 
@@ -134,7 +160,9 @@ class Truth:
 
 events = st.lists(
     st.tuples(
-        st.sampled_from(["next", "next", "next", "hole", "marker", "unknown", "restart", "lost", "chunk"]),
+        st.sampled_from(
+            ["next", "next", "next", "hole", "marker", "unknown", "restart", "lost", "chunk", "split", "dropped"]
+        ),
         st.integers(1, 12),
         st.integers(1, 5),
     ),
@@ -145,6 +173,8 @@ events = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @example([("unknown", 1, 1), ("marker", 1, 2), ("next", 1, 1)], 0, 2)
+@example([("next", 1, 1), ("chunk", 1, 1), ("next", 1, 1), ("split", 1, 1)], 0, 2)
+@example([("next", 2, 1), ("split", 1, 1), ("dropped", 1, 1), ("next", 1, 1)], 0, 9)
 @given(events, st.integers(0, 20), st.integers(2, 50))
 def test_against_brute_force_no_offset_is_translated_beyond_the_truth(
     story: list[tuple[str, int, int]], begin: int, segments_max: int
@@ -160,6 +190,9 @@ def test_against_brute_force_no_offset_is_translated_beyond_the_truth(
             unbroken = source if kind == "hole" else unbroken
             live.advance(source)
             continue
+        if kind == "dropped" and not again:  # a hole that the writer has not told of when the next record comes
+            source = unbroken = source + step
+            continue
         if kind in ("restart", "lost", "chunk") and not again:
             forgotten |= kind == "lost"
             if kind != "lost" and live.segments:
@@ -167,6 +200,12 @@ def test_against_brute_force_no_offset_is_translated_beyond_the_truth(
             again = min(step, source - unbroken) if kind == "restart" else 0
             source -= again
             live = OffsetMap(source)
+            continue
+        if kind == "split" and not again:
+            if live.segments and live.end_source == source == truth.written[-1][0] + 1 and live.end_target == target:
+                truth.split(step)
+                live.append_more(step, exact=True)
+                target += step
             continue
         records, again = max(records, again), 0
         truth.write(source, records, target)

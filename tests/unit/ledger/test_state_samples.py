@@ -54,6 +54,7 @@ POSITION = PositionRecord(Position(42, ((5, 0),), ID), 12, 1, True, "run", Exten
 GAP = Gap(WHERE, "truncated", 10, 8, "continue", 1_700_000_000_000, ID, "run")
 NAME = ChunkName(12, 1_700_000_000_000, 0)
 CHUNK = Chunk((Segment(5, 0, 5, True), Segment(90, -3, 88, False)), 120, 117)
+SPLIT_CHUNK = Chunk((Segment(5, 0, -5, splits=True), Segment(6, 3, -3)), 120, 117)
 JOURNAL = Journal({"fence": Taken({"denied": ["orders"]}, "Nobody writes to orders.")}, True)
 COMMANDS: tuple[Command, ...] = (
     Stop("run"),
@@ -79,6 +80,7 @@ def written() -> dict[str, list[str | None]]:
         "position": (positions.encode_key("A", WHERE), positions.encode_value(POSITION)),
         "gap": (gaps.encode_key("A", GAP), gaps.encode_value(GAP)),
         "map": (map_records.encode_key("A", WHERE, NAME), map_records.encode_chunk(CHUNK)),
+        "map of splits": (map_records.encode_key("A", WHERE, NAME), map_records.encode_chunk(SPLIT_CHUNK)),
         "journal": (None, encode_journal(JOURNAL)),
         "card": (None, encode_metadata(CARD)),
         "grants": (None, encode_assignments(GRANTS)),
@@ -102,6 +104,7 @@ def test_what_any_version_has_stored_means_the_same_to_this_one(file: Path) -> N
         "position": (("A", WHERE), POSITION),
         "gap": GAP,
         "map": (("A", WHERE, NAME), CHUNK),
+        "map of splits": (("A", WHERE, NAME), SPLIT_CHUNK),
         "journal": JOURNAL,
         "card": CARD,
         "grants": GRANTS,

@@ -41,7 +41,8 @@ class Part:
 
 
 def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
-    """All of the rows (columns of `pipeline.relay.schema`, written form), which are of one run.
+    """All of the rows (columns of `pipeline.relay.schema`, written form), which are of one run; several may be of one
+    record.
 
     Raises ProtocolError for rows that are not of the run, and what `batch.columns.decode_some` raises.
     """
@@ -60,7 +61,9 @@ def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
     table = headers.table
     first = np.searchsorted(offsets, table[:, BASE_OFFSET])
     stop = np.searchsorted(offsets, table[:, NEXT_OFFSET])
+    distinct = np.append(0, np.cumsum(np.diff(offsets, prepend=-1) != 0))
     whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
+    whole &= distinct[stop] - distinct[first] == table[:, RECORDS]
     whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(_BYTES)
     done = row = 0
     while row < len(headers):

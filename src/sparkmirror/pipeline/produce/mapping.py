@@ -41,13 +41,18 @@ class OffsetMapping:
         """Add an acknowledged batch, in order. Without a base offset its place is not known."""
         target = batch.base_offset
         self._touched[partition] = None
-        for first, records in batch.spans:
-            growing = self._open(partition, first)
-            if target < 0:
+        for first, records, more in batch.spans:
+            growing = self._open(partition, first) if records else self._growing.get(partition)
+            if growing is None:  # it was closed behind the record of which more became
+                continue
+            if records and target < 0:
                 growing.map.append_unknown(first, records)
-            else:
+            elif records:
                 growing.map.append(first, records, target)
                 target += records
+            if more:
+                growing.map.append_more(more, exact=target >= 0)
+                target += more if target >= 0 else 0
             growing.changed = True
 
     def _open(self, partition: TopicPartition, first: int) -> OpenChunk:

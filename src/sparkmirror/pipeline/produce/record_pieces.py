@@ -171,12 +171,14 @@ def encode_batches(columns: "Columns", codec: "Codec") -> "Iterator[Piece]":
     """The records as batches of BATCH_BYTES_MAX; a larger one stands alone."""
     from sparkmirror.batch.encoding import encode
 
-    first = 0
+    first, before = 0, -1
     while first < len(columns):
         try:
-            for piece in encode(columns.rows(first, len(columns)), codec, BATCH_BYTES_MAX):
+            for piece in encode(columns.rows(first, len(columns)), codec, BATCH_BYTES_MAX, before=before):
                 first += piece.records
+                before = int(columns.offsets[first - 1])
                 yield piece
         except RecordTooLarge:
-            yield from encode(columns.rows(first, first + 1), codec, _ALONE_BYTES_MAX)
+            yield from encode(columns.rows(first, first + 1), codec, _ALONE_BYTES_MAX, before=before)
+            before = int(columns.offsets[first])
             first += 1

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.batch.header import Codec
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.record_headers import HEADER_TYPE
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.errors import ProtocolError
@@ -63,7 +65,7 @@ def test_a_batch_that_lost_nothing_goes_on_as_it_came(monkeypatch: pytest.Monkey
     assert [one.offset for one in decode_records(second.data)] == [0, 1]
     assert third.data[8:] == batch_of(120, 5)[8:]
     assert [(piece.spans, piece.records) for piece in (first, second, third)] == [
-        (((100, 5),), 5), (((105, 2),), 2), (((120, 5),), 5),
+        ((Span(100, 5),), 5), ((Span(105, 2),), 2), ((Span(120, 5),), 5),
     ]  # fmt: skip
 
 
@@ -71,6 +73,17 @@ def test_small_batches_are_gathered_although_they_lost_nothing() -> None:
     payload = batch_of(0, 1) + batch_of(1, 1)
     (piece,) = pieces_of(payload, rows_of(payload, {0, 1}))
     assert piece.records == 2
+
+
+def test_a_batch_that_lost_one_record_and_has_another_twice_does_not_go_on_as_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_records, "_WHOLE_BYTES_MIN", 1)
+    payload = batch_of(100, 3)
+    (rows,) = rows_of(payload, {100, 101, 102})
+    (piece,) = pieces_of(payload, [rows.take(pa.array([0, 0, 2]))])
+    assert [one.key for one in decode_records(piece.data)] == [b"k0", b"k0", b"k2"]
+    assert piece.spans == (Span(100, 1, 1), Span(102, 1))
 
 
 def test_what_is_set_takes_the_place_of_what_came_and_all_else_stays() -> None:
@@ -97,17 +110,23 @@ def test_any_choice_of_records_and_columns_gives_what_all_columns_through_spark_
     codec = data.draw(st.sampled_from([Codec.NONE, Codec.LZ4, Codec.ZSTD]))
     payload = b"".join(batch_of(20 * at, size, codec) for at, size in enumerate(sizes))
     offsets = [20 * at + one for at, size in enumerate(sizes) for one in range(size)]
-    kept = set(data.draw(st.lists(st.sampled_from(offsets), unique=True)))
+    times = data.draw(st.lists(st.integers(0, 3), min_size=len(offsets), max_size=len(offsets)))
+    kept = dict(zip(offsets, times, strict=True))
     returned = frozenset(data.draw(st.sets(st.sampled_from(sorted(CARRIED_COLUMNS)))))
     run = Row(RUN, "orders", 1, 0, 10_000, payload=payload)
     every = [
-        _aimed(batch.filter(pa.array([at in kept for at in batch.column("offset").to_pylist()])))
+        _aimed(batch.take(pa.array(np.repeat(np.arange(len(batch)), [kept[at] for at in _offsets(batch)]))))
         for batch in Decoding().records(run, memoryview(payload))
         if batch.column(0)[0].as_py() == RECORD
     ]
     wanted = _records(make_pieces(every, Kept(memoryview(payload), RETURNED_COLUMNS), ORIGIN, no_sizes))
     some = [_without(batch, CARRIED_COLUMNS - returned) for batch in every]
     assert _records(make_pieces(some, Kept(memoryview(payload), returned), ORIGIN, no_sizes)) == wanted
+    assert [offset for offset, *_ in wanted] == [at for at in offsets for _ in range(kept[at])]
+
+
+def _offsets(rows: pa.RecordBatch) -> list[int]:
+    return rows.column("offset").to_pylist()
 
 
 def _aimed(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -122,10 +141,18 @@ def _without(rows: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
     return rows
 
 
+def offsets_of(piece: Piece) -> list[int]:
+    """The source offset of each record of the batch."""
+    found = []
+    for first, records, more in piece.spans:
+        found += [*range(first, first + records), *[first + records - 1] * more]
+    return found
+
+
 def _records(pieces: list[Any]) -> list[tuple[int, bytes | None, bytes | None, Any, int]]:
     found = []
     for _, piece in pieces:
-        offsets = [span.first_offset + at for span in piece.spans for at in range(span.records)]
+        offsets = offsets_of(piece)
         for offset, one in zip(offsets, decode_records(piece.data), strict=True):
             found.append((offset, one.key, one.value, one.headers, one.timestamp))
     return found

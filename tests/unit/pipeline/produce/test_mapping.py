@@ -14,10 +14,10 @@ ORDERS = TopicPartition("orders", 3)
 LOG = UUID(int=7)
 
 
-def batch(base_offset: int, *spans: tuple[int, int]) -> Batch:
+def batch(base_offset: int, *spans: tuple[int, ...]) -> Batch:
     found = tuple(Span(*span) for span in spans)
     queued = QueuedRecords(memoryview(b""), 0, 0, lambda: None)
-    count = sum(span.records for span in found)
+    count = sum(span.records + span.more for span in found)
     return Batch(memoryview(b""), 0, found, count, 0, Lineage(), queued, base_offset=base_offset)
 
 
@@ -47,6 +47,28 @@ def test_a_place_that_the_broker_does_not_tell_is_uncertain() -> None:
     mapping.add(ORDERS, batch(-1, (5, 5)))
     ((_, chunk),) = stored(mapping, 10)
     assert chunk.segments == (Segment(0, 0, 0), Segment(5, 5, 0, exact=False))
+
+
+def test_what_became_of_one_record_is_mapped_with_it_over_several_batches() -> None:
+    """Record 4 became four, in three batches; a marker stands before record 5, which became two."""
+    mapping = OffsetMapping()
+    mapping.add(ORDERS, batch(10, (3, 2, 1)))
+    mapping.add(ORDERS, batch(13, (5, 0, 1)))
+    mapping.add(ORDERS, batch(14, (5, 0, 1)))
+    ((_, chunk),) = stored(mapping, 5)
+    assert chunk.segments == (Segment(3, 10, 7, splits=True), Segment(5, 15, 10)) and chunk.end_target == 15
+    mapping.add(ORDERS, batch(16, (5, 1, 1), (6, 3)))
+    ((_, chunk),) = stored(mapping, 9)
+    assert chunk.segments[1:] == (Segment(5, 16, 11, splits=True), Segment(6, 18, 12))
+
+
+def test_more_of_a_record_at_an_unknown_place_is_left_behind_with_it() -> None:
+    mapping = OffsetMapping()
+    mapping.add(ORDERS, batch(10, (3, 2)))
+    mapping.add(ORDERS, batch(-1, (5, 0, 4)))
+    mapping.add(ORDERS, batch(30, (5, 1)))
+    ((_, chunk),) = stored(mapping, 6)
+    assert chunk.segments == (Segment(3, 10, 7, splits=True), Segment(5, 30, 25))
 
 
 def test_a_full_chunk_is_stored_once_more_and_the_next_one_goes_on() -> None:

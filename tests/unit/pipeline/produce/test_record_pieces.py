@@ -114,6 +114,25 @@ def test_a_record_larger_than_a_batch_goes_alone_and_the_others_around_it(monkey
     assert [len(record.value or b"") for _, piece in pieces for record in decode_records(piece.data)] == sizes
 
 
+def test_pieces_of_one_record_are_counted_to_it_wherever_a_batch_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_pieces, "BATCH_BYTES_MAX", 400)
+    sizes = {0: [10], 1: [150, 150, 150, 1000, 10], 2: [10, 10], 3: [10]}
+    split = rows(*({"offset": at, "value": bytes(size)} for at, of_one in sizes.items() for size in of_one))
+    pieces = make_pieces([split], NOTHING_KEPT, ORIGIN, no_sizes)
+    assert [piece.spans for _, piece in pieces] == [
+        (Span(0, 2, 1),), (Span(2, 0, 1),), (Span(2, 0, 1),), (Span(2, 0, 1), Span(2, 1, 1), Span(3, 1)),
+    ]  # fmt: skip
+    assert [len(record.value or b"") for _, piece in pieces for record in decode_records(piece.data)] == [
+        size for of_one in sizes.values() for size in of_one
+    ]
+
+
+def test_the_first_of_a_record_s_pieces_at_home_stands_for_it_there() -> None:
+    split = rows({"offset": 4, "topic": "x"}, {"offset": 4}, {"offset": 4}, {"offset": 5, "topic": "x"}, {"offset": 6})
+    found = {where: piece.spans for where, piece in make_pieces([split], NOTHING_KEPT, ORIGIN, lambda *_: 3)}
+    assert found == {HOME: (Span(4, 1, 1), Span(6, 1)), TopicPartition("x", 1): (Span(4, 2),)}
+
+
 def test_nothing_left_is_nothing_to_send() -> None:
     assert make_pieces([rows().slice(0, 0)], NOTHING_KEPT, ORIGIN, no_sizes) == []
     assert make_pieces([], NOTHING_KEPT, ORIGIN, no_sizes) == []
