@@ -113,7 +113,36 @@ def join_tables(records: DataFrame) -> DataFrame:
 
 
 def explode_words(records: DataFrame) -> DataFrame:
-    return records.withColumn("value", F.explode(F.split(F.col("value").cast("string"), " ")))
+    return records.withColumn("value", F.explode(F.split(F.col("value").cast("string"), " "))).where("value <> ''")
+
+
+def number_words(records: DataFrame) -> DataFrame:
+    words = F.split(F.nullif(F.col("value").cast("string"), F.lit("")), " ")
+    numbered = records.select("*", F.posexplode_outer(words).alias("at", "word"))
+    return numbered.withColumns({"key": F.col("at").cast("string"), "value": F.col("word")}).drop("at", "word")
+
+
+def explode_twice(records: DataFrame) -> DataFrame:
+    sides = F.array(
+        F.struct(F.lit("l").alias("side"), F.lit(1).alias("n")), F.struct(F.lit("r").alias("side"), F.lit(2).alias("n"))
+    )
+    both = records.select("*", F.inline(sides)).withColumn("value", F.concat("value", F.lit(" "), "side"))
+    return explode_words(both).withColumn("key", F.col("side")).drop("side", "n")
+
+
+def explode_fields(records: DataFrame) -> DataFrame:
+    fields = F.from_json(F.col("value").cast("string"), "map<string, string>")
+    made = records.select("*", F.explode(fields).alias("name", "content"))
+    return made.withColumns({"key": F.col("name"), "value": F.col("content")}).drop("name", "content")
+
+
+def explode_by_a_udf(records: DataFrame) -> DataFrame:
+    parts = F.udf(lambda value: [] if value is None else [value[:1], value[1:]], "array<binary>")
+    return records.withColumn("value", F.explode(parts("value")))
+
+
+def stack_up(records: DataFrame) -> DataFrame:
+    return records.select("*", F.stack(F.lit(2), F.lit("a"), F.lit("b")).alias("x")).withColumn("value", F.col("x"))
 
 
 def drop_duplicates(records: DataFrame) -> DataFrame:
@@ -121,7 +150,15 @@ def drop_duplicates(records: DataFrame) -> DataFrame:
 
 
 def take_a_sample(records: DataFrame) -> DataFrame:
-    return records.sample(0.5)
+    return records.sample(0.1, seed=7)
+
+
+def repeat_at_random(records: DataFrame) -> DataFrame:
+    return records.sample(True, 0.5)
+
+
+def split_at_random(records: DataFrame) -> DataFrame:
+    return records.randomSplit([0.5, 0.5])[0]
 
 
 NAMES = {b"k": "kay", b"l": "ell"}
@@ -245,15 +282,86 @@ def test_a_small_table_is_looked_up_by_a_udf_and_by_a_map(spark: SparkSession) -
     assert [(one.value, one.target_topic) for one in found] == [(b"kay", "kay"), (None, None)]
 
 
-def test_a_sample_is_a_condition_and_loses_no_row_that_is_no_record(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "transforms.where = rand() < 0.1",
+        "transforms.where = pmod(xxhash64(offset), 10) = 0",
+        f"transforms.function = {HERE}:take_a_sample",
+    ],
+)
+def test_a_sample_loses_no_row_that_is_no_record(spark: SparkSession, line: str) -> None:
     rows = [row("record", offset=at) for at in range(2000)] + [row("run")] * 50
-    found = outcome(spark, "transforms.where = rand() < 0.1\n", *rows)
+    found = outcome(spark, f"{line}\n", *rows)
     assert len(found) - len(kept_offsets(found)) == 50
     assert 100 < len(kept_offsets(found)) < 350
 
 
+def exploded(found: list[Any]) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(one.offset, one.key, one.value) for one in found if one.kind == "record"]
+
+
+def test_one_record_becomes_one_for_each_element_of_an_array(spark: SparkSession) -> None:
+    values = (b"a b", b"", None, b"c")
+    rows = [row("record", offset=at, value=value) for at, value in enumerate(values)]
+    lines = "transforms.where = value IS NULL OR value <> 'x'\n"
+    lines += "transforms.explode = split(cast(value AS string), ' ')\n"
+    lines += "transforms.set.value = concat(col, '!')\ntransforms.set.key = cast(pos AS string)\n"
+    plain = [row("run", first_offset=0, next_offset=9), row("plan", payload=b"{}"), row("flush", topic=None)]
+    found = outcome(spark, lines, *rows, row("record", value=b"x"), *plain)
+    assert exploded(found) == [(0, b"0", b"a!"), (0, b"1", b"b!"), (1, b"0", b"!"), (3, b"0", b"c!")]
+    assert [(one.kind, one.key, one.value) for one in found[4:]] == [
+        (kind, None, None) for kind in ("run", "plan", "flush")
+    ]
+    assert {one.timestamp for one in found[:4]} == {LONG_AGO}
+    assert found[4].next_offset == 9
+
+
+def test_records_that_nobody_sets_come_as_often_as_the_array_has_elements(spark: SparkSession) -> None:
+    found = outcome(spark, "transforms.explode = sequence(1, offset)\n", *(row("record", offset=at) for at in (2, 3)))
+    assert exploded(found) == [(at, b"k", b"v") for at in (2, 2, 3, 3, 3)]
+
+
+def test_dead_letters_and_heartbeats_do_not_become_several(spark: SparkSession) -> None:
+    lines = "transforms.deadletter.when = value = 'bad'\ntransforms.deadletter.topic = dead\n"
+    lines += "transforms.explode = array(1, 2)\n"
+    found = outcome(spark, lines, row("record"), row("record", value=b"bad"), row("record", topic="heartbeats"))
+    assert [(one.kind, one.topic) for one in found] == [
+        ("record", "orders"), ("record", "orders"), ("dead", "orders"), ("record", "heartbeats"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        ("explode_words", [(5, b"k", b"a"), (5, b"k", b"b"), (7, b"k", b"c")]),
+        ("number_words", [(5, b"0", b"a"), (5, b"1", b"b"), (6, None, None), (7, b"0", b"c")]),
+        (
+            "explode_twice",
+            [(5, side, word) for side in (b"l", b"r") for word in (b"a", b"b", side)]
+            + [(6, side, side) for side in (b"l", b"r")]
+            + [(7, side, word) for side in (b"l", b"r") for word in (b"c", side)],
+        ),
+        ("explode_by_a_udf", [(5, b"k", b"a"), (5, b"k", b" b"), (6, b"k", b""), (6, b"k", b""), (7, b"k", b"c"),
+                              (7, b"k", b"")]),
+    ],
+)  # fmt: skip
+def test_a_function_makes_several_records_of_one(spark: SparkSession, function: str, wanted: list[Any]) -> None:
+    rows = [row("record", offset=5 + at, value=value) for at, value in enumerate((b"a b", b"", b"c"))]
+    found = outcome(spark, f"transforms.function = {HERE}:{function}\n", row("run"), *rows, row("run"), row("plan"))
+    assert exploded(found) == wanted
+    assert [one.kind for one in found if one.kind != "record"] == ["run", "run", "plan"]
+    assert all(one.key is None and one.value is None for one in found if one.kind != "record")
+
+
+def test_a_function_makes_a_record_of_each_entry_of_a_map(spark: SparkSession) -> None:
+    rows = [row("record", offset=at, value=value) for at, value in enumerate((b'{"a": "1", "b": null}', b"{}"))]
+    found = outcome(spark, f"transforms.function = {HERE}:explode_fields\n", *rows, row("run"))
+    assert (exploded(found), len(found)) == ([(0, b"a", b"1"), (0, b"b", None)], 3)
+
+
 @pytest.mark.parametrize(("node", "way"), [("count_up", "a Spark program of your own"), ("join_tables", "Python UDF"),
-                                           ("take_a_sample", r"rand\(\) < 0.1")])  # fmt: skip
+                                           ("stack_up", "posexplode")])  # fmt: skip
 def test_a_refusal_says_how_it_is_done_instead(spark: SparkSession, node: str, way: str) -> None:
     with pytest.raises(ConfigError) as caught:
         transform(spark.createDataFrame([row("record")], RECORD_DDL), flow_of(f"transforms.function = {HERE}:{node}\n"))
@@ -290,9 +398,13 @@ def test_topics_by_the_day_of_a_record(spark: SparkSession) -> None:
         (f"transforms.function = {HERE}:add_column\n", "adds the column extra"),
         (f"transforms.function = {HERE}:count_up\n", "makes Spark plan `Aggregate`"),
         (f"transforms.function = {HERE}:join_tables\n", "makes Spark plan `Join`"),
-        (f"transforms.function = {HERE}:explode_words\n", "makes Spark plan `Generate`"),
+        (f"transforms.function = {HERE}:stack_up\n", "makes rows by `stack`"),
+        ("transforms.explode = value\n", "`transforms.explode` gives binary, where an array is wanted"),
+        ("transforms.explode = explode(array(1))\n", "`transforms.explode` gives int, where an array is wanted"),
+        ("transforms.set.value = explode(array('a'))\n", r"is refused by Spark: \[UNSUPPORTED_GENERATOR"),
+        (f"transforms.function = {HERE}:repeat_at_random\n", "takes a sample with replacement"),
+        (f"transforms.function = {HERE}:split_at_random\n", "makes Spark plan `Sort`"),
         (f"transforms.function = {HERE}:drop_duplicates\n", "makes Spark plan `Deduplicate`"),
-        (f"transforms.function = {HERE}:take_a_sample\n", "makes Spark plan `Sample`"),
         (f"transforms.function = {HERE}:give_numbers\n", "gives int, where binary or string is wanted"),
         (f"transforms.function = {HERE}:misspell\n", r"fails in .*:misspell: \[UNRESOLVED_COLUMN"),
         (f"transforms.function = {HERE}:give_nothing\n", "got NoneType"),
@@ -325,6 +437,9 @@ def test_what_does_not_work_on_one_record_at_a_time_is_refused(spark: SparkSessi
          "headers target_topic"),
         (f"transforms.function = {HERE}:clean", "key value", "key target_topic"),  # it drops headers
         (f"transforms.function = {HERE}:shout", "value", "value"),
+        ("transforms.explode = sequence(1, 3)", "", ""),
+        ("transforms.explode = split(value, ',')\ntransforms.set.key = col", "key value", "key"),
+        (f"transforms.function = {HERE}:explode_words", "value", "value"),
     ],
 )  # fmt: skip
 def test_columns_that_no_step_reads_or_sets_do_not_pass(

@@ -61,6 +61,31 @@ def test_whatever_is_killed_under_load_each_record_comes_once_wherever_it_goes(s
 
 
 @pytest.mark.long
+def test_whatever_is_killed_all_that_became_of_a_record_comes_once(story: Story) -> None:
+    """Of number n become n % 4 records, one of them in another topic: none comes twice, none is missing."""
+    number = "cast(substring(cast(value AS string), 1, 11) AS bigint)"
+    lines = [
+        *EXACTLY_ONCE,
+        f"transforms.explode = slice(array(0, 1, 2), 1, cast({number} % 4 AS int))",
+        "transforms.set.key = concat(cast(partition AS string), '-', cast(col AS string))",
+        f"transforms.set.topic = if(col = 1, '{story.topic}-middle', target_topic)",
+    ]
+    with story.writer() as writer:
+        kill_whatever_runs(story, writer, lines)
+    client = {"bootstrap.servers": story.target, "isolation.level": "read_committed"}
+    for topic, pieces in ((story.remote_topic, (0, 2)), (f"{story.topic}-middle", (1,))):
+        for source, messages in read_messages(client, topic):
+            found = [(int(message.value()[:11]), message.key()) for message in messages]
+            assert found == [
+                (one, f"{source}-{piece}".encode())
+                for one in range(writer.produced[source])
+                for piece in pieces
+                if piece < one % 4
+            ], f"{topic}-{source}"
+    assert story.positions() == writer.produced
+
+
+@pytest.mark.long
 def test_with_older_transactions_a_killed_worker_and_a_killed_target_repeat_nothing(
     first_protocol_story: Story, first_protocol_target: KafkaCluster
 ) -> None:

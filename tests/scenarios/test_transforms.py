@@ -7,6 +7,11 @@ from tests.oracle import Client, Seen, assert_same, list_topics, read_messages, 
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
 
+from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.offset_map import Translation
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import TopicPartition
+
 LONG_AGO_MS = 1_000_000_000_000
 HEADERS: tuple[tuple[str, bytes | None], ...] = (("trace", b"1"), ("trace", None), ("secret", b"\x00\xff"))
 
@@ -126,6 +131,50 @@ def test_a_filter_by_key_leaves_all_else_as_it_was_whether_batches_pass_whole_or
     }
     assert_same(wanted, read_topic(target, f"{alias}.{story}"), story)
     assert newest_positions(target, alias) == {f"{story}-{number}": 2999 for number in range(2)}
+
+
+def test_one_record_becomes_several_in_order_and_groups_go_to_its_first(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+) -> None:
+    """Carts of several things: each becomes a record; those of one thing go to another topic."""
+    story, alias = unique("carts"), unique("east")
+    make_topics(source, {story: 2})
+    things = ("tea", "milk", "soap")
+    carts = [[things[(at + one) % 3] for one in range(at % 4)] for at in range(600)]
+    write(source, story, [Note(json.dumps(cart).encode(), b"%d" % at, at % 2, LONG_AGO_MS + at, HEADERS)
+                          for at, cart in enumerate(carts)])  # fmt: skip
+    lines = [
+        "transforms.explode = from_json(cast(value AS string), 'array<string>')",
+        "transforms.set.value = col",
+        f"transforms.set.topic = if(col = 'soap', '{story}-soap', target_topic)",
+        "tasks.max = 1",
+    ]
+    mirror_once(flow_file(source, target, alias=alias, topics=story, lines=lines))
+    wanted: dict[bool, dict[int, list[Seen]]] = {True: {0: [], 1: []}, False: {0: [], 1: []}}
+    first: dict[int, list[int]] = {0: [], 1: []}
+    for at, cart in enumerate(carts):
+        first[at % 2].append(len(wanted[False][at % 2]))
+        for thing in cart:
+            seen = Seen(b"%d" % at, thing.encode(), HEADERS, (1, LONG_AGO_MS + at))
+            wanted[thing == "soap"][at % 2].append(seen)
+    assert_same(wanted[False], read_topic(target, f"{alias}.{story}"), story)
+    assert_same(wanted[True], read_topic(target, f"{story}-soap"), story)
+    assert newest_positions(target, alias) == {f"{story}-{number}": 299 for number in range(2)}
+    maps = offset_maps(target, alias)
+    for number, places in first.items():
+        found = maps.map_of(TopicPartition(story, number))
+        assert found is not None
+        exact = [found.translate(offset) for offset in range(found.begin, 300)]
+        assert exact == [Translation(place, True) for place in places[found.begin :]]
+        assert found.translate(300) == Translation(len(wanted[False][number]), True)
+
+
+def offset_maps(target: Client, alias: str) -> MapView:
+    view = MapView(alias)
+    for _, log in read_messages(target, ledger_topics(alias).offset_map):
+        for message in log:
+            view.take(message.key(), message.value())
+    return view
 
 
 def newest_positions(target: Client, alias: str) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Checks Spark's plan of a user's step: reports bad expressions, and refuses plans that move or group records.
 
 Called by `spark.record_plan`. Records of a partition must stay in order and in their task, and progress must count
-dropped records, so a plan may have projections and filters only.
+dropped records, so a plan may only have nodes that take one row after the other: projections, filters, samples, and
+generators, which make several rows of one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from sparkmirror.config.flow.transforms import Source
+from sparkmirror.config.flow.source_line import Source
 from sparkmirror.errors import ConfigError
 from sparkmirror.pipeline.relay.schema import HEADERS_DDL
 
@@ -41,10 +42,10 @@ _HINTS: Final[Mapping[str, str]] = {
     "Window": f"records of a stream cannot be compared here; {_OWN_PROGRAM}",
     "Deduplicate": f"records of a stream cannot be compared here; {_OWN_PROGRAM}",
     "Join": f"look a small table up by a Python UDF or `map_from_entries`; to join streams, {_OWN_PROGRAM}",
-    "Generate": "one record cannot become several here; `transform` and `filter` work on arrays inside of a record",
-    "Sample": "write `rand() < 0.1` as a condition instead, which keeps about a tenth",
 }
-_ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias"})
+_SPLITTING: Final = "`transforms.explode` makes several records of one; it takes an array, without `explode` around it"
+_ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias", "Generate", "Sample"})
+_GENERATORS: Final = ("Explode", "PosExplode", "Inline", "JsonTuple")
 _LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
 
 
@@ -54,7 +55,8 @@ def explain(source: Source) -> Iterator[None]:
     try:
         yield
     except PySparkException as problem:
-        raise refuse(source, f"is refused by Spark: {quote_first_line(problem)}") from None
+        hint = _SPLITTING if str(problem.getCondition()).startswith("UNSUPPORTED_GENERATOR") else ""
+        raise refuse(source, f"is refused by Spark: {quote_first_line(problem)}", hint) from None
 
 
 def refuse(source: Source, message: str, hint: str = "") -> ConfigError:
@@ -83,14 +85,24 @@ def column_ids(frame: DataFrame) -> dict[str, str]:
 
 
 def check_shape(frame: DataFrame, source: Source) -> None:
-    """Raises ConfigError for a plan that is more than a chain of projections and filters over its source."""
+    """Raises ConfigError for a plan that is more than a chain of nodes over its source that take row by row."""
     plan = frame._jdf.queryExecution().analyzed()
     for node in chain(plan):
         name = str(node.nodeName())
         if name not in _ALLOWED and name not in _LEAVES:
             raise refuse(source, f"makes Spark plan `{name}`, which does not work on one record at a time", _hint(name))
+        if name == "Generate" and class_of(node.generator()) not in _GENERATORS:
+            hint = "`explode`, `posexplode` and `inline` make several records out of the elements of an array"
+            raise refuse(source, f"makes rows by `{node.generator().prettyName()}`, which is not supported", hint)
+        if name == "Sample" and node.withReplacement():
+            raise refuse(source, "takes a sample with replacement, which repeats records", "sample without it")
         if not node.subqueries().isEmpty():
             raise refuse(source, "holds a subquery, which does not work on one record at a time")
+
+
+def class_of(node: Any) -> str:
+    """The name of a JVM object's class."""
+    return str(node.getClass().getSimpleName()).removesuffix("$")
 
 
 def _hint(node: str) -> str:

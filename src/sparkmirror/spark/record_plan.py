@@ -5,29 +5,21 @@ are in the same DataFrame, so each condition and each new column is wrapped: it 
 Steps see the columns of VIEW; the names of all others begin with two underscores.
 """
 
-import importlib
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Keep, SetColumns, Source
+from sparkmirror.config.flow.source_line import Source
+from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
 from sparkmirror.spark.flow_plan import OBSERVATION, decided_name, is_canary, is_heartbeats
-from sparkmirror.spark.plan_check import (
-    TYPES,
-    chain,
-    check_shape,
-    check_type,
-    column_ids,
-    explain,
-    quote_first_line,
-    refuse,
-)
+from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
+from sparkmirror.spark.record_function import apply_function
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -81,6 +73,8 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
                 frame = keep(frame, step)
             case DeadLetter():
                 frame = _send_to_dead_letters(frame, step)
+            case Explode():
+                frame = _explode(frame, step)
             case SetColumns():
                 frame = _set_columns(frame, step)
             case CallFunction():
@@ -162,8 +156,18 @@ def _send_to_dead_letters(frame: DataFrame, step: DeadLetter) -> DataFrame:
     return done
 
 
-def _header(name: str, value: Column) -> Column:
-    return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+def _explode(frame: DataFrame, step: Explode) -> DataFrame:
+    """A row for each element of the array, with its number and itself as `pos` and `col`; one row of what is no
+    record."""
+    with explain(step.source):
+        kind = frame.select(F.expr(step.expression).alias("x")).schema["x"].dataType
+        if not isinstance(kind, ArrayType):
+            hint = "`split` makes an array of text, `map_entries` of a map, `from_json` of JSON"
+            raise refuse(step.source, f"gives {kind.simpleString()}, where an array is wanted", hint)
+        elements = F.when(F.col("__active"), F.expr(step.expression)).otherwise(F.array(F.lit(None)))
+        exploded = frame.select("*", F.posexplode(elements).alias("pos", "col"))
+    check_shape(exploded, step.source)
+    return exploded
 
 
 def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
@@ -195,109 +199,3 @@ def _finish(frame: DataFrame, returned: Collection[str]) -> DataFrame:
     nulls = {name: F.lit(None).cast(TYPES[name]) for name in kept}
     columns = hidden | nulls
     return observed.select(*(columns.get(name, F.col(name)).alias(name) for name in WRITTEN_COLUMNS))
-
-
-_KEPT = ("topic", "partition", "offset")
-
-
-def load_function(step: CallFunction) -> Callable[[DataFrame], object]:
-    """The function that `module:function` names. Raises ConfigError when there is none."""
-    module, _, name = step.name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except Exception as problem:
-        hint = "the module must be importable: put its directory on PYTHONPATH"
-        raise refuse(step.source, f"cannot be loaded: {type(problem).__name__}: {problem}", hint) from None
-    if not callable(found):
-        raise refuse(step.source, f"names {step.name}, which is not a function")
-    function: Callable[[DataFrame], object] = found
-    return function
-
-
-def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str]) -> DataFrame:
-    """`frame` with the function's changes to its columns `view`; columns that it left out are unchanged.
-
-    Raises ConfigError when it fails, changes topic, partition or offset, adds a column, or moves records about.
-    """
-    hidden = [name for name in frame.columns if name not in view]
-    given = frame.select(*view)
-    made = _call(load_function(step), given, step)
-    with explain(step.source):
-        check_shape(made, step.source)
-        _check_columns(made, given, step.source, view)
-        done = _redo(frame, _steps_of(made, given, step.source), _output(frame))
-        return done.select(*hidden, *(_settle(done, made, kept, step.source) for kept in _output(given)))
-
-
-def _settle(done: DataFrame, made: DataFrame, kept: Any, source: Source) -> Column:
-    """A column as the function made it, in its type, for the rows that are the function's business; `kept` is what it
-    was. One that the function drops or passes on keeps its id, so that the writer need not be given it."""
-    name = str(kept.name())
-    found = next((attribute for attribute in _output(made) if attribute.name() == name), kept)
-    if found.exprId().equals(kept.exprId()):
-        return _column(done, kept)
-    check_type(name, made.schema[name].dataType.simpleString(), source)
-    made_so = _column(done, found).cast(TYPES[name])
-    return F.when(F.col("__active"), made_so).otherwise(_column(done, kept)).alias(name)
-
-
-def _call(function: Callable[[DataFrame], object], given: DataFrame, step: CallFunction) -> DataFrame:
-    try:
-        made = function(given)
-    except PySparkException as problem:
-        raise refuse(step.source, f"fails in {step.name}: {quote_first_line(problem)}") from None
-    except Exception as problem:
-        raise refuse(step.source, f"fails in {step.name}: {type(problem).__name__}: {problem}") from None
-    if not isinstance(made, DataFrame):
-        raise refuse(step.source, f"got {type(made).__name__} from {step.name}, where a DataFrame is wanted")
-    return made
-
-
-def _output(frame: DataFrame) -> list[Any]:
-    output = frame._jdf.queryExecution().analyzed().output()
-    return [output.apply(at) for at in range(output.size())]
-
-
-def _check_columns(made: DataFrame, given: DataFrame, source: Source, view: Sequence[str]) -> None:
-    before, after = column_ids(given), column_ids(made)
-    for name in _KEPT:
-        if after.get(name) != before[name]:
-            what = "changes" if name in after else "leaves out"
-            hint = "to send a record elsewhere, set target_topic or target_partition"
-            raise refuse(source, f"{what} the column {name}, which says where a record comes from", hint)
-    for name in after:
-        if name not in view:
-            raise refuse(source, f"adds the column {name}, which records do not have", "drop it before returning")
-    if len(after) < len(made.columns):
-        raise refuse(source, "gives a column twice")
-
-
-def _steps_of(made: DataFrame, given: DataFrame, source: Source) -> list[Any]:
-    """The plan's nodes above the DataFrame that was given, the first one done first."""
-    base = given._jdf.queryExecution().analyzed()
-    nodes: list[Any] = []
-    for node in chain(made._jdf.queryExecution().analyzed()):
-        if node.equals(base):
-            return nodes[::-1]
-        nodes.append(node)
-    raise refuse(source, "does not give the DataFrame that it got, filtered and with new columns, but another one")
-
-
-def _redo(frame: DataFrame, nodes: Sequence[Any], kept: Sequence[Any]) -> DataFrame:
-    """The nodes again over `frame`, whose own columns `kept` stay beside those that they make."""
-    for node in nodes:
-        if node.nodeName() == "Filter":
-            condition = F.coalesce(_column(frame, node.condition()), F.lit(False))
-            frame = frame.filter(F.when(F.col("__active"), condition).otherwise(True))
-        elif node.nodeName() == "Project":
-            listed = node.projectList()
-            named = [listed.apply(at) for at in range(listed.size())]
-            there = {str(one.exprId().toString()) for one in named}
-            named += [one for one in kept if str(one.exprId().toString()) not in there]
-            frame = frame.select(*(_column(frame, one) for one in named))
-    return frame
-
-
-def _column(frame: DataFrame, expression: Any) -> Column:
-    jvm: Any = frame.sparkSession.sparkContext._jvm
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))

@@ -10,32 +10,24 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from sparkmirror.config.flow.connect_transforms import PREDICATES, TRANSFORMS, Given, Unusable
+from sparkmirror.config.flow.source_line import FUNCTION_NAME, Source
 from sparkmirror.config.formats.properties import Entry
 from sparkmirror.config.keys.flow_keys import (
     TRANSFORMS_DEADLETTER_TOPIC,
     TRANSFORMS_DEADLETTER_WHEN,
+    TRANSFORMS_EXPLODE,
     TRANSFORMS_FUNCTION,
     TRANSFORMS_WHERE,
 )
 from sparkmirror.config.reading import Problems
 from sparkmirror.config.types import split_list
 
-WHERE, FUNCTION = TRANSFORMS_WHERE.name, TRANSFORMS_FUNCTION.name
+WHERE, EXPLODE, FUNCTION = TRANSFORMS_WHERE.name, TRANSFORMS_EXPLODE.name, TRANSFORMS_FUNCTION.name
 DEAD_WHEN, DEAD_TOPIC = TRANSFORMS_DEADLETTER_WHEN.name, TRANSFORMS_DEADLETTER_TOPIC.name
 _SET = "transforms.set."
-_OURS = ("where", "set", "deadletter", "function")
+_OURS = ("where", "set", "deadletter", "explode", "function")
 _COLUMNS = {"topic": "target_topic", "partition": "target_partition"}
 SETTABLE = ("topic", "partition", "timestamp", "key", "value", "headers")
-_FUNCTION_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The line that an expression comes from."""
-
-    key: str
-    line: int
-    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +44,15 @@ class DeadLetter:
 
     condition: str
     topic: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Explode:
+    """A record becomes one for each element of the array that `expression` gives; later expressions see its number and
+    itself as `pos` and `col`. Of a record with an empty array, or none, nothing becomes."""
+
+    expression: str
     source: Source
 
 
@@ -77,7 +78,7 @@ class CallFunction:
     source: Source
 
 
-Step: TypeAlias = Keep | DeadLetter | SetColumns | CallFunction
+Step: TypeAlias = Keep | DeadLetter | Explode | SetColumns | CallFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,16 @@ NO_TRANSFORMS = Transforms()
 
 
 def read_transforms(layer: Mapping[str, Entry], problems: Problems) -> Transforms:
-    """The steps that the flow's properties ask for, in the order: where, deadletter, Connect's list, set, function."""
+    """The steps that the flow's properties ask for, in the order: where, deadletter, Connect's list, explode, set,
+    function."""
     entries = {name: entry for name, entry in layer.items() if re.match(r"(transforms|predicates)(\.|$)", name)}
     steps: list[Step] = []
     if entry := entries.get(WHERE):
         steps.append(Keep(_expression(entry, problems), _source(entry, problems)))
     steps += _dead_letter(entries, problems)
     steps += _connect_steps(entries, problems)
+    if entry := entries.get(EXPLODE):
+        steps.append(Explode(_expression(entry, problems), _source(entry, problems)))
     steps += _set_columns(entries, problems)
     steps += _function(entries, problems)
     return Transforms(tuple(steps))
@@ -143,7 +147,7 @@ def _function(entries: Mapping[str, Entry], problems: Problems) -> list[Step]:
     entry = entries.get(FUNCTION)
     if entry is None:
         return []
-    if not _FUNCTION_NAME.fullmatch(entry.value.strip()):
+    if not FUNCTION_NAME.fullmatch(entry.value.strip()):
         problems.error(f"`{entry.key} = {entry.value}` must be written `module:function`", entry=entry)
     return [CallFunction(entry.value.strip(), _source(entry, problems))]
 
@@ -227,7 +231,7 @@ def _refuse_unlisted(entries: Mapping[str, Entry], aliases: tuple[str, ...], pro
     listed = entries.get("predicates")
     known = [f"transforms.{alias}." for alias in aliases]
     known += [f"predicates.{alias}." for alias in (split_list(listed.value) if listed else ())]
-    whole = {"transforms", "predicates", WHERE, DEAD_WHEN, DEAD_TOPIC, FUNCTION}
+    whole = {"transforms", "predicates", WHERE, DEAD_WHEN, DEAD_TOPIC, EXPLODE, FUNCTION}
     for name, entry in entries.items():
         if name not in whole and not name.startswith((_SET, *known)):
             family = name.split(".")[0]

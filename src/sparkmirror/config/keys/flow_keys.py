@@ -28,6 +28,9 @@ TRANSFORMS_DEADLETTER_WHEN = Key(
 TRANSFORMS_DEADLETTER_TOPIC = Key(
     "transforms.deadletter.topic", Scope.FLOW, types.STRING, "", "The topic on the target that they go to.", _NO_KEY
 )
+TRANSFORMS_EXPLODE = Key(
+    "transforms.explode", Scope.FLOW, _EXPRESSION, "", "An array: one record becomes one for each element.", _NO_KEY
+)
 TRANSFORMS_FUNCTION = Key(
     "transforms.function", Scope.FLOW, types.STRING, "", "`module:function`, from DataFrame to DataFrame.", _NO_KEY
 )

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _INTERNAL = re.compile(r"__.*|mm2-.*")
 
+RANGE_BYTES_MAX: Final = (1 << 31) - 1
+"""Of all that became of a run, whose bytes are counted in 32 bits."""
+
 Sizes = Callable[[str, TopicPartition], int]
 """`sizes(topic, source)`: the number of a target topic's partitions; `source` is the partition of a record for it."""
 
@@ -55,6 +58,9 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
     """
     if not any(batch.num_rows for batch in rows):
         return []
+    if (size := sum(batch.nbytes for batch in rows)) > RANGE_BYTES_MAX:
+        what = f"make {size >> 20} MiB of the records that came together up to offset {_last_offset(rows)}"
+        raise Unroutable(f"{origin.source}: the transforms {what}, more than {RANGE_BYTES_MAX >> 20}")
     (whole,) = pa.Table.from_batches(rows).combine_chunks().to_batches()
     pieces: Pieces = []
     for part in join(whole, kept):
@@ -65,6 +71,10 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
         for target, picked in _lanes(part.rows, columns, kept.returned, origin, sizes):
             pieces.extend((target, piece) for piece in encode_batches(picked, origin.codec))
     return pieces
+
+
+def _last_offset(rows: Sequence[pa.RecordBatch]) -> int:
+    return int(rows[-1].column("offset")[-1].as_py())
 
 
 def _as_it_came(part: Part) -> "Piece":

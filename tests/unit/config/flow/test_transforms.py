@@ -4,7 +4,7 @@ import pytest
 from tests.flows import SMALLEST
 
 from sparkmirror.config.flow.flows import parse_config
-from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Keep, SetColumns, Step
+from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns, Step
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 
@@ -34,12 +34,14 @@ def test_steps_come_in_a_fixed_order_and_know_their_lines() -> None:
         "transforms.deadletter.topic = dead\n"
         "transforms.deadletter.when = value IS NULL\n"
         "transforms.where = offset > 5\n"
+        "transforms.explode = split(value, ',')\n"
         f"transforms = f\ntransforms.f.type = {CONNECT}.Filter\n"
     )
-    assert [type(step) for step in found] == [Keep, DeadLetter, Keep, SetColumns, CallFunction]
-    keep, dead, _, setting, call = found
+    assert [type(step) for step in found] == [Keep, DeadLetter, Keep, Explode, SetColumns, CallFunction]
+    keep, dead, _, explode, setting, call = found
     assert isinstance(keep, Keep) and (keep.condition, keep.source.line) == ("offset > 5", 10)
     assert isinstance(dead, DeadLetter) and (dead.condition, dead.topic) == ("value IS NULL", "dead")
+    assert isinstance(explode, Explode) and (explode.expression, explode.source.line) == ("split(value, ',')", 11)
     assert isinstance(setting, SetColumns)
     assert {one.column: one.source.line for one in setting.columns} == {"target_topic": 6, "value": 7}
     assert isinstance(call, CallFunction) and call.name == "shop.orders:clean"

@@ -133,6 +133,14 @@ def test_the_first_of_a_record_s_pieces_at_home_stands_for_it_there() -> None:
     assert found == {HOME: (Span(4, 1, 1), Span(6, 1)), TopicPartition("x", 1): (Span(4, 2),)}
 
 
+def test_more_than_can_be_counted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_pieces, "RANGE_BYTES_MAX", 1 << 20)
+    vast = [rows(*({"offset": 8, "value": bytes(300_000)} for _ in range(2))) for _ in range(2)]
+    make_pieces(vast[:1], NOTHING_KEPT, ORIGIN, no_sizes)
+    with pytest.raises(Unroutable, match=r"orders-1: .* up to offset 8, more than 1$"):
+        make_pieces(vast, NOTHING_KEPT, ORIGIN, no_sizes)
+
+
 def test_nothing_left_is_nothing_to_send() -> None:
     assert make_pieces([rows().slice(0, 0)], NOTHING_KEPT, ORIGIN, no_sizes) == []
     assert make_pieces([], NOTHING_KEPT, ORIGIN, no_sizes) == []
@@ -140,7 +148,7 @@ def test_nothing_left_is_nothing_to_send() -> None:
 
 @pytest.mark.parametrize("topic", ["", "a b", "..", "__consumer_offsets", "mm2-offsets.A.internal", "x" * 250])
 def test_a_topic_that_cannot_be_is_refused(topic: str) -> None:
-    with pytest.raises(Unroutable, match="orders-1: the transforms send records to"):
+    with pytest.raises(Unroutable, match=r"orders-1: the transforms send records to"):
         make_pieces([rows({"topic": topic})], NOTHING_KEPT, ORIGIN, no_sizes)
 
 
