@@ -1,4 +1,5 @@
-"""Random expressions in a flow's transforms, against a model in Python: SQL's three-valued logic, nulls, strings.
+"""Random expressions in a flow's transforms, against a model in Python: SQL's three-valued logic, nulls, strings,
+records that become several, and a table that is looked up.
 
 No broker takes part; the JVM is why this stands here.
 """
@@ -6,9 +7,11 @@ No broker takes part; the JVM is why this stands here.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.brokers.test_record_plan import outcome, row
 
@@ -28,6 +31,21 @@ class Record(NamedTuple):
     offset: int
     key: str | None
     value: str | None
+    pos: int = -1
+    col: str | None = None
+    """The element that the record stands for, and its number."""
+
+
+WORDS = {"": "nothing", "a": "A1", "AB": None, "b%": "p", "aa_": "under"}
+"""The table that is looked up; a key may be there without a word."""
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The lines of a file that has the table."""
+    path = tmp_path_factory.mktemp("tables") / "words.parquet"
+    parquet.write_table(pa.table({"id": list(WORDS), "word": list(WORDS.values())}), path)
+    return f"transforms.table.words.path = {path}\ntransforms.table.words.key = id\n"
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +104,10 @@ STRINGS: st.SearchStrategy[Expression] = st.deferred(
         st.just(Expression("cast(key AS string)", lambda record: record.key)),
         TEXT.map(lambda text: Expression(f"'{text}'", lambda _: text)),
         st.builds(lambda a, b: _apply("concat({0}, {1})", _known(lambda x, y: x + y), a, b), STRINGS, STRINGS),
-        st.builds(
-            lambda a, b: _apply("coalesce({0}, {1})", lambda x, y: y if x is None else x, a, b), STRINGS, STRINGS
-        ),
+        st.builds(lambda a, b: _apply("coalesce({0}, {1})", _first_known, a, b), STRINGS, STRINGS),
         st.builds(lambda a: _apply("reverse({0})", _known(lambda x: x[::-1]), a), STRINGS),
         st.builds(lambda a: _apply("upper({0})", _known(str.upper), a), STRINGS),
+        st.builds(lambda a: _apply("lookup_words({0}).word", _known(WORDS.get), a), STRINGS),
     )
 )
 CONDITIONS: st.SearchStrategy[Expression] = st.deferred(
@@ -105,6 +122,26 @@ CONDITIONS: st.SearchStrategy[Expression] = st.deferred(
         st.builds(lambda a, b: _apply("({0} OR {1})", _or, a, b), CONDITIONS, CONDITIONS),
     )
 )
+ARRAYS: st.SearchStrategy[Expression] = st.deferred(
+    lambda: st.one_of(
+        st.builds(lambda a: _apply("split({0}, 'a')", _known(lambda x: x.split("a")), a), STRINGS),
+        st.builds(lambda a, b: _apply("array({0}, {1})", lambda x, y: [x, y], a, b), STRINGS, STRINGS),
+        st.just(Expression("cast(null AS array<string>)", lambda _: None)),
+        st.builds(
+            lambda a: _apply("filter({0}, x -> x <> '')", _known(lambda x: [one for one in x if one]), a), ARRAYS
+        ),
+        st.builds(lambda a, b, c: _apply("if({0}, {1}, {2})", lambda x, y, z: y if x else z, a, b, c),
+                  CONDITIONS, ARRAYS, ARRAYS),
+    )
+)  # fmt: skip
+ELEMENT = Expression("col", lambda record: record.col)
+OF_ELEMENTS = st.one_of(
+    st.just(ELEMENT),
+    st.just(Expression("cast(pos AS string)", lambda record: str(record.pos))),
+    st.builds(lambda a: _apply("coalesce({0}, {1})", _first_known, ELEMENT, a), STRINGS),
+    st.just(_apply("lookup_words({0}).word", _known(WORDS.get), ELEMENT)),
+    STRINGS,
+)
 RECORDS = st.lists(st.tuples(st.none() | TEXT, st.none() | TEXT), min_size=ROWS, max_size=ROWS)
 
 
@@ -112,21 +149,49 @@ RECORDS = st.lists(st.tuples(st.none() | TEXT, st.none() | TEXT), min_size=ROWS,
 @given(content=RECORDS, where=CONDITIONS, key=STRINGS, value=STRINGS)
 def test_a_flow_keeps_and_sets_what_the_model_says(
     spark: SparkSession,
+    table: str,
     content: list[tuple[str | None, str | None]],
     where: Expression,
     key: Expression,
     value: Expression,
 ) -> None:
     records = [Record(at, *pair) for at, pair in enumerate(content)]
-    lines = "".join(
-        f"transforms.{step} = {_escaped(one.sql)}\n"
-        for step, one in {"where": where, "set.key": key, "set.value": value}.items()
-    )
+    lines = table + _lines({"where": where, "set.key": key, "set.value": value})
     rows = [row("record", offset=one.offset, key=_bytes(one.key), value=_bytes(one.value)) for one in records]
     found = outcome(spark, lines, *rows, row("run"))
     wanted = [(one.offset, _bytes(key.of(one)), _bytes(value.of(one))) for one in records if where.of(one)]
     assert [(one.offset, one.key, one.value) for one in found if one.kind == "record"] == wanted
     assert [one.kind for one in found if one.kind != "record"] == ["run"], "what is no record passes"
+
+
+@settings(max_examples=20, deadline=None)
+@given(content=RECORDS, where=CONDITIONS, explode=ARRAYS, key=OF_ELEMENTS, value=OF_ELEMENTS)
+def test_a_flow_makes_of_each_record_as_many_as_the_model_says(
+    spark: SparkSession,
+    table: str,
+    content: list[tuple[str | None, str | None]],
+    where: Expression,
+    explode: Expression,
+    key: Expression,
+    value: Expression,
+) -> None:
+    records = [Record(at, *pair) for at, pair in enumerate(content)]
+    lines = table + _lines({"where": where, "explode": explode, "set.key": key, "set.value": value})
+    rows = [row("record", offset=one.offset, key=_bytes(one.key), value=_bytes(one.value)) for one in records]
+    found = outcome(spark, lines, row("run"), *rows, row("run"))
+    pieces = [
+        one._replace(pos=pos, col=col)
+        for one in records
+        if where.of(one)
+        for pos, col in enumerate(explode.of(one) or ())
+    ]
+    wanted = [(one.offset, _bytes(key.of(one)), _bytes(value.of(one))) for one in pieces]
+    assert [(one.offset, one.key, one.value) for one in found if one.kind == "record"] == wanted
+    assert [one.kind for one in found if one.kind != "record"] == ["run", "run"], "what is no record passes once"
+
+
+def _lines(steps: dict[str, Expression]) -> str:
+    return "".join(f"transforms.{step} = {_escaped(one.sql)}\n" for step, one in steps.items())
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -5,6 +5,7 @@ No broker takes part; the JVM is why these stand here.
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,6 +173,18 @@ def look_up(records: DataFrame) -> DataFrame:
     return records.withColumns({"value": name("key"), "target_topic": table[F.col("key").cast("string")]})
 
 
+def give_regions() -> list[dict[str, Any]]:
+    return [{"id": "k", "region": "eu", "rate": 7}, {"id": "l", "region": "us", "rate": None}]
+
+
+REGIONS = f"transforms.table.regions.function = {HERE}:give_regions\ntransforms.table.regions.key = id\n"
+
+
+def keep_known(records: DataFrame) -> DataFrame:
+    region = F.call_function("lookup_regions", F.col("key"))
+    return records.where(region.isNotNull()).withColumn("value", region["region"])
+
+
 def read_json(records: DataFrame) -> DataFrame:
     order = F.from_json(F.col("value").cast("string"), "id bigint, tags array<string>")
     return records.where(order.id > 1).withColumn("key", F.array_join(order.tags, "+"))
@@ -280,6 +293,50 @@ def test_json_is_read_by_its_schema(spark: SparkSession) -> None:
 def test_a_small_table_is_looked_up_by_a_udf_and_by_a_map(spark: SparkSession) -> None:
     found = outcome(spark, f"transforms.function = {HERE}:look_up\n", row("record"), row("record", offset=6, key=b"x"))
     assert [(one.value, one.target_topic) for one in found] == [(b"kay", "kay"), (None, None)]
+
+
+def test_a_table_is_looked_up_in_any_expression(spark: SparkSession) -> None:
+    lines = f"{REGIONS}transforms.where = lookup_regions(key).rate IS NOT NULL OR key = 'x'\n"
+    lines += "transforms.set.value = concat_ws(' ', lookup_regions(key).region, lookup_regions(key).rate)\n"
+    lines += "transforms.set.topic = coalesce(lookup_regions(key).region, target_topic)\n"
+    rows = [row("record", offset=at, key=key) for at, key in enumerate((b"k", b"l", b"x", None))]
+    found = outcome(spark, lines, *rows, row("run"))
+    assert [(one.offset, one.value, one.target_topic) for one in found] == [
+        (0, b"eu 7", "eu"), (2, b"", "A.orders"), (None, None, None),
+    ]  # fmt: skip
+
+
+def test_a_function_looks_a_table_up(spark: SparkSession) -> None:
+    rows = [row("record", offset=at, key=key) for at, key in enumerate((b"k", b"x", b"l"))]
+    found = outcome(spark, f"{REGIONS}transforms.function = {HERE}:keep_known\n", *rows, row("run"))
+    assert [(one.offset, one.value) for one in found] == [(0, b"eu"), (2, b"us"), (None, None)]
+
+
+def test_each_flow_of_a_session_has_its_own_tables(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("name,region\nk,mars\n")
+    other = f"transforms.table.regions.path = {tmp_path}/other.csv\ntransforms.table.regions.key = name\n"
+    value = "transforms.set.value = lookup_regions(key).region\n"
+    assert [outcome(spark, lines + value, row("record"))[0].value for lines in (REGIONS, other, REGIONS)] == [
+        b"eu", b"mars", b"eu",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (f"{REGIONS}transforms.where = lookup_regions(offset / 2) IS NULL", "looks up by double, in lookup_regions"),
+        (f"{REGIONS}transforms.where = lookup_regions(key, key) IS NULL", "has 1 columns, and an expression gives 2"),
+        (f"{REGIONS}transforms.where = lookup_regions(key).nosuch = 1", r"is refused by Spark: \[FIELD_NOT_FOUND\]"),
+        (
+            "transforms.table.lost.path = /no/such.parquet\ntransforms.table.lost.key = id\n"
+            "transforms.where = lookup_lost(key) IS NULL",
+            r"mm2:6: `transforms.table.lost.key` names a key, but the table lost \(/no/such.parquet\) cannot be read",
+        ),
+    ],
+)
+def test_a_lookup_that_cannot_be_is_refused(spark: SparkSession, lines: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        transform(spark.createDataFrame([row("record")], RECORD_DDL), flow_of(lines + "\n"))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from tests.oracle import Client, Seen, assert_same, list_topics, read_messages, read_topic
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
@@ -133,29 +135,34 @@ def test_a_filter_by_key_leaves_all_else_as_it_was_whether_batches_pass_whole_or
     assert newest_positions(target, alias) == {f"{story}-{number}": 2999 for number in range(2)}
 
 
-def test_one_record_becomes_several_in_order_and_groups_go_to_its_first(
-    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+def test_one_record_becomes_several_in_order_with_what_a_table_says_and_groups_go_to_its_first(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce, tmp_path: Path
 ) -> None:
-    """Carts of several things: each becomes a record; those of one thing go to another topic."""
+    """Carts of several things: each becomes a record with its price; those of one thing go to another topic."""
     story, alias = unique("carts"), unique("east")
     make_topics(source, {story: 2})
     things = ("tea", "milk", "soap")
     carts = [[things[(at + one) % 3] for one in range(at % 4)] for at in range(600)]
     write(source, story, [Note(json.dumps(cart).encode(), b"%d" % at, at % 2, LONG_AGO_MS + at, HEADERS)
                           for at, cart in enumerate(carts)])  # fmt: skip
+    prices = tmp_path / "prices.csv"
+    prices.write_text("thing,price\ntea,4\nsoap,2\n")
     lines = [
+        f"transforms.table.prices.path = {prices}",
+        "transforms.table.prices.key = thing",
         "transforms.explode = from_json(cast(value AS string), 'array<string>')",
-        "transforms.set.value = col",
+        "transforms.set.value = concat(col, ' ', coalesce(lookup_prices(col).price, '?'))",
         f"transforms.set.topic = if(col = 'soap', '{story}-soap', target_topic)",
         "tasks.max = 1",
     ]
     mirror_once(flow_file(source, target, alias=alias, topics=story, lines=lines))
+    priced = {"tea": b"tea 4", "milk": b"milk ?", "soap": b"soap 2"}
     wanted: dict[bool, dict[int, list[Seen]]] = {True: {0: [], 1: []}, False: {0: [], 1: []}}
     first: dict[int, list[int]] = {0: [], 1: []}
     for at, cart in enumerate(carts):
         first[at % 2].append(len(wanted[False][at % 2]))
         for thing in cart:
-            seen = Seen(b"%d" % at, thing.encode(), HEADERS, (1, LONG_AGO_MS + at))
+            seen = Seen(b"%d" % at, priced[thing], HEADERS, (1, LONG_AGO_MS + at))
             wanted[thing == "soap"][at % 2].append(seen)
     assert_same(wanted[False], read_topic(target, f"{alias}.{story}"), story)
     assert_same(wanted[True], read_topic(target, f"{story}-soap"), story)
@@ -212,6 +219,40 @@ def test_a_running_flow_passes_each_record_within_moments_and_says_what_is_wrong
     mirror.wait_until(lambda: "cannot be a topic for data" in statuses(target, alias), "the status says what is wrong")
     assert newest_positions(target, alias).get(f"{story}-1", -1) == -1
     mirror.stop()
+
+
+@pytest.mark.long
+def test_a_running_flow_takes_a_newer_version_of_a_table_on(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    story, alias = unique("rates"), unique("east")
+    make_topics(source, {story: 1})
+    rates = tmp_path / "rates.csv"
+    rates.write_text("currency,rate\neur,1\n")
+    lines = [
+        f"transforms.table.rates.path = {rates}",
+        "transforms.table.rates.key = currency",
+        "transforms.table.rates.reload.interval.ms = 200",
+        "transforms.set.value = concat(value, coalesce(lookup_rates(key).rate, '?'))",
+    ]
+    mirror = start_mirror(flow_file(source, target, alias=alias, topics=story, lines=lines))
+    remote = f"{alias}.{story}"
+
+    def last_is(value: bytes) -> bool:
+        write(source, story, [Note(b"at ", b"eur")])
+        return values_of(target, remote)[-1:] == [value]
+
+    mirror.wait_until(lambda: last_is(b"at 1"), "the first version is looked up")
+    fresh = tmp_path / "fresh.csv"
+    fresh.write_text("currency,rate\neur,2\nusd,3\n")
+    fresh.rename(rates)
+    mirror.wait_until(lambda: last_is(b"at 2"), "the second version is looked up")
+    rates.write_text("currency,rate\neur,1\neur,2\n")
+    mirror.wait_until(lambda: "b'eur' is in it twice" in mirror.errors, "the log says why a version is not taken on")
+    mirror.wait_until(lambda: last_is(b"at 2"), "the second version still serves")
+    mirror.stop()
+    found = [value or b"" for value in values_of(target, remote)]
+    assert sorted(set(found)) == [b"at 1", b"at 2"] and found == sorted(found), "one version follows the other"
 
 
 def values_of(target: Client, topic: str) -> list[bytes | None]:

@@ -18,6 +18,7 @@ from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
 from sparkmirror.spark.flow_plan import OBSERVATION, decided_name, is_canary, is_heartbeats
+from sparkmirror.spark.lookup import check_lookups, register_tables
 from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.spark.record_function import apply_function
 
@@ -66,6 +67,7 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
 
     Raises ConfigError for a step that Spark cannot carry out record by record, in Spark's words, with key and line.
     """
+    register_tables(rows.sparkSession, flow)
     frame = begin = _show(rows, flow)
     for step in flow.transforms.steps:
         match step:
@@ -79,6 +81,7 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
                 frame = _set_columns(frame, step)
             case CallFunction():
                 frame = apply_function(frame, step, VIEW)
+    check_lookups(frame, flow)
     before, after = column_ids(begin), column_ids(frame)
     returned = frozenset(name for name in RETURNED_COLUMNS if after[name] != before[name])
     written = _finish(frame, returned)

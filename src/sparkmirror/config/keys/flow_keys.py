@@ -31,6 +31,41 @@ TRANSFORMS_DEADLETTER_TOPIC = Key(
 TRANSFORMS_EXPLODE = Key(
     "transforms.explode", Scope.FLOW, _EXPRESSION, "", "An array: one record becomes one for each element.", _NO_KEY
 )
+TRANSFORMS_TABLE_PATH = Key(
+    "transforms.table.<name>.path",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "A file or directory with a table that expressions look up by `lookup_<name>(key)`.",
+    _NO_KEY,
+)
+TRANSFORMS_TABLE_FUNCTION = Key(
+    "transforms.table.<name>.function",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "`module:function`, which returns the table, instead of a path.",
+    _NO_KEY,
+)
+TRANSFORMS_TABLE_FORMAT = Key(
+    "transforms.table.<name>.format",
+    Scope.FLOW,
+    types.choice("parquet", "csv", "json", "arrow"),
+    "parquet",
+    "The format of its files, if their suffix does not tell.",
+    _NO_KEY,
+)
+TRANSFORMS_TABLE_KEY = Key(
+    "transforms.table.<name>.key", Scope.FLOW, types.LIST, (), "The columns by which its rows are found.", _NO_KEY
+)
+TRANSFORMS_TABLE_RELOAD = Key(
+    "transforms.table.<name>.reload.interval.ms",
+    Scope.FLOW,
+    types.whole(100),
+    60_000,
+    "How often to look for a newer version of the table.",
+    _NO_KEY,
+)
 TRANSFORMS_FUNCTION = Key(
     "transforms.function", Scope.FLOW, types.STRING, "", "`module:function`, from DataFrame to DataFrame.", _NO_KEY
 )

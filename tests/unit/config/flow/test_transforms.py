@@ -4,6 +4,7 @@ import pytest
 from tests.flows import SMALLEST
 
 from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.flow.lookup_tables import LookupTable
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns, Step
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
@@ -45,6 +46,58 @@ def test_steps_come_in_a_fixed_order_and_know_their_lines() -> None:
     assert isinstance(setting, SetColumns)
     assert {one.column: one.source.line for one in setting.columns} == {"target_topic": 6, "value": 7}
     assert isinstance(call, CallFunction) and call.name == "shop.orders:clean"
+
+
+def tables(text: str) -> tuple[LookupTable, ...]:
+    return parse_config(parse_properties((SMALLEST + text).encode(), "mm2")).flows[0].transforms.tables
+
+
+def test_tables_are_files_or_functions_with_a_key() -> None:
+    found = tables(
+        "transforms.table.regions.path = s3://shop/regions.CSV\n"
+        "transforms.table.regions.key = shop, id\n"
+        "A->B.transforms.table.names.function = shop.tables:names\n"
+        "A->B.transforms.table.names.key = id\n"
+        "A->B.transforms.table.names.reload.interval.ms = 500\n"
+        "transforms.table.lake.path = /lake/customers\n"
+        "transforms.table.lake.key = id\n"
+    )
+    by_name = {one.name: one for one in found}
+    regions, names, lake = (by_name[name] for name in ("regions", "names", "lake"))
+    assert (regions.path, regions.format, regions.keys, regions.reload_seconds) == (
+        "s3://shop/regions.CSV", "csv", ("shop", "id"), 60.0,
+    )  # fmt: skip
+    assert (names.path, names.function, names.reload_seconds, names.source.line) == (
+        "", "shop.tables:names", 0.5, 8,
+    )  # fmt: skip
+    assert lake.format == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("transforms.table.t.key = id\n", "the table `t` has neither a path nor a function"),
+        (
+            "transforms.table.t.path = x\ntransforms.table.t.function = m:f\ntransforms.table.t.key = id\n",
+            "the table `t` has both a path and a function",
+        ),
+        ("transforms.table.t.path = x\n", "the table `t` has no key"),
+        ("transforms.table.t.path = x\ntransforms.table.t.keys = id\n", "`transforms.table.t.keys` is no setting of"),
+        ("transforms.table.a-b.path = x\n", "`transforms.table.a-b.path` is no setting of a table"),
+        ("transforms.table.t.function = f\ntransforms.table.t.key = id\n", "must be written `module:function`"),
+        (
+            "transforms.table.t.path = x\ntransforms.table.t.key = id\ntransforms.table.t.reload.interval.ms = 1\n",
+            "reload.interval.ms = 1` must be",
+        ),
+        (
+            "transforms.table.t.path = x\ntransforms.table.t.key = id\ntransforms.table.t.format = orc\n",
+            "format = orc` must be `parquet` or",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_is_a_problem_of_its_line(lines: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tables(lines)
 
 
 def test_a_flow_s_own_line_wins_over_the_top_level() -> None:

@@ -1,0 +1,88 @@
+"""Reads the `transforms.table.<name>.…` lines of a file: tables in which a flow's expressions look records up.
+
+Called by `config.flow.transforms`. `spark.lookup` makes a function of each table, and reads and reloads it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from sparkmirror.config.flow.source_line import FUNCTION_NAME, Source
+from sparkmirror.config.formats.properties import Entry
+from sparkmirror.config.keys.flow_keys import TRANSFORMS_TABLE_FORMAT, TRANSFORMS_TABLE_RELOAD
+from sparkmirror.config.reading import Problems
+from sparkmirror.config.types import split_list
+
+PREFIX: Final = "transforms.table."
+FORMATS: Final = ("parquet", "csv", "json", "arrow")
+_SETTINGS: Final = ("path", "function", "format", "key", "reload.interval.ms")
+_NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTable:
+    """A table whose rows are found by `keys`, columns of it. It is in the file or directory `path`, of that `format`,
+    or is what the Python function `function` (`module:function`) returns; one of both is "". `source` is the line of
+    its key."""
+
+    name: str
+    keys: tuple[str, ...]
+    path: str
+    function: str
+    format: str
+    reload_seconds: float
+    source: Source
+
+
+def read_tables(entries: Mapping[str, Entry], problems: Problems) -> tuple[LookupTable, ...]:
+    """The flow's tables, in the order of the file."""
+    named: dict[str, dict[str, Entry]] = {}
+    for name, entry in entries.items():
+        if name.startswith(PREFIX):
+            table, _, setting = name.removeprefix(PREFIX).partition(".")
+            if _NAME.fullmatch(table) and setting in _SETTINGS:
+                named.setdefault(table, {})[setting] = entry
+            else:
+                hint = f"after {PREFIX}<name>. come {', '.join(_SETTINGS)}; a name has letters, digits and `_`"
+                problems.error(f"`{entry.key}` is no setting of a table", hint, entry)
+    return tuple(table for name, given in named.items() for table in _read(name, given, problems))
+
+
+def _read(name: str, given: Mapping[str, Entry], problems: Problems) -> Iterator[LookupTable]:
+    some = next(iter(given.values()))
+    path, function = (given[one].value.strip() if one in given else "" for one in ("path", "function"))
+    if bool(path) == bool(function):
+        what = "both a path and a function" if path else "neither a path nor a function"
+        problems.error(f"the table `{name}` has {what}", f"write `{PREFIX}{name}.path = …` or `.function = …`", some)
+    elif "key" not in given or not (keys := split_list(given["key"].value)):
+        problems.error(f"the table `{name}` has no key", f"write `{PREFIX}{name}.key = <column>`", some)
+    elif function and not FUNCTION_NAME.fullmatch(function):
+        problems.error(f"`{given['function'].key} = {function}` must be written `module:function`", entry=some)
+    else:
+        kind = _format(path, given.get("format"), problems)
+        seconds = _reload_ms(given.get("reload.interval.ms"), problems) / 1000
+        line = Source(given["key"].key, given["key"].line, given["key"].file or problems.file)
+        yield LookupTable(name, tuple(keys), path, function, kind, seconds, line)
+
+
+def _format(path: str, entry: Entry | None, problems: Problems) -> str:
+    if entry is None:
+        suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
+        return suffix if suffix in FORMATS else TRANSFORMS_TABLE_FORMAT.default
+    try:
+        return TRANSFORMS_TABLE_FORMAT.type.parse(entry.value)
+    except ValueError as problem:
+        problems.error(f"`{entry.key} = {entry.value}` {problem}", entry=entry)
+        return TRANSFORMS_TABLE_FORMAT.default
+
+
+def _reload_ms(entry: Entry | None, problems: Problems) -> int:
+    if entry is None:
+        return TRANSFORMS_TABLE_RELOAD.default
+    try:
+        return TRANSFORMS_TABLE_RELOAD.type.parse(entry.value)
+    except ValueError as problem:
+        problems.error(f"`{entry.key} = {entry.value}` {problem}", entry=entry)
+        return TRANSFORMS_TABLE_RELOAD.default
