@@ -15,13 +15,14 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.brokers.test_record_plan import LONG_AGO, exploded, outcome, row
+from tests.schema_registry import SchemaRegistry
 
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "transforms.md").read_text()
 LINES = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
 FUNCTIONS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-FIRST, EXPLODE, TABLE, CLEAN, *SAMPLES = LINES
+FIRST, EXPLODE, TABLE, SCHEMAS, CLEAN, *SAMPLES = LINES
 CUSTOMERS = [
     {"id": 17, "region": "eu", "blocked": False},
     {"id": 18, "region": "us", "blocked": True},
@@ -66,7 +67,7 @@ def found_by(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[An
 
 
 def test_every_example_is_looked_at() -> None:
-    assert (len(LINES), len(FUNCTIONS), len(SAMPLES)) == (7, 3, 3)
+    assert (len(LINES), len(FUNCTIONS), len(SAMPLES)) == (8, 3, 3)
 
 
 def test_records_are_dropped_masked_rekeyed_and_set_aside(spark: SparkSession) -> None:
@@ -90,6 +91,23 @@ def test_customers_are_looked_up(spark: SparkSession, directory: Path) -> None:
     assert [(one.key, one.target_topic) for one in found] == [
         (b"17", "A.orders-eu"), (b"19", "A.orders-unknown"), (b"20", "A.orders-unknown"), (None, "A.orders-unknown"),
     ]  # fmt: skip
+
+
+def test_schemas_get_the_ids_that_they_have_on_the_target(spark: SparkSession) -> None:
+    with SchemaRegistry() as source, SchemaRegistry(first=100) as target:
+        number = source.register("orders-value", {"schema": '"string"'})
+        lines = SCHEMAS.replace("http://registry.a:8081", source.url).replace("http://registry.b:8081", target.url)
+        known, unknown = (b"\0" + one.to_bytes(4, "big") + b"order" for one in (number, 9))
+        rows = [
+            row("record", topic="orders", offset=at, value=value) for at, value in enumerate((known, unknown, None))
+        ]
+        found = found_by(spark, lines, *rows)
+        assert [(one.kind, one.value, one.target_topic) for one in found] == [
+            ("record", b"\0\0\0\0\x64order", "A.orders"),
+            ("dead", unknown, "orders-without-schema"),
+            ("record", None, "A.orders"),
+        ]
+        assert target.subjects == {"A.orders-value": [100]}
 
 
 def test_a_function_cleans(spark: SparkSession) -> None:

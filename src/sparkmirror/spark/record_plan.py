@@ -21,6 +21,7 @@ from sparkmirror.spark.flow_plan import OBSERVATION, decided_name, is_canary, is
 from sparkmirror.spark.lookup import check_lookups, register_tables
 from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.spark.record_function import apply_function
+from sparkmirror.spark.schema_ids import register_schema_functions
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -68,6 +69,7 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
     Raises ConfigError for a step that Spark cannot carry out record by record, in Spark's words, with key and line.
     """
     register_tables(rows.sparkSession, flow)
+    register_schema_functions(rows.sparkSession, flow)
     frame = begin = _show(rows, flow)
     for step in flow.transforms.steps:
         match step:

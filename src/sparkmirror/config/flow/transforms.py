@@ -12,6 +12,8 @@ from typing import TypeAlias
 from sparkmirror.config.flow.connect_transforms import PREDICATES, TRANSFORMS, Given, Unusable
 from sparkmirror.config.flow.lookup_tables import PREFIX as TABLE
 from sparkmirror.config.flow.lookup_tables import LookupTable, read_tables
+from sparkmirror.config.flow.schema_registries import PREFIX as SCHEMAS
+from sparkmirror.config.flow.schema_registries import SchemaRegistries, read_registries
 from sparkmirror.config.flow.source_line import FUNCTION_NAME, Source
 from sparkmirror.config.formats.properties import Entry
 from sparkmirror.config.keys.flow_keys import (
@@ -27,7 +29,7 @@ from sparkmirror.config.types import split_list
 WHERE, EXPLODE, FUNCTION = TRANSFORMS_WHERE.name, TRANSFORMS_EXPLODE.name, TRANSFORMS_FUNCTION.name
 DEAD_WHEN, DEAD_TOPIC = TRANSFORMS_DEADLETTER_WHEN.name, TRANSFORMS_DEADLETTER_TOPIC.name
 _SET = "transforms.set."
-_OURS = ("where", "set", "deadletter", "explode", "function", "table")
+_OURS = ("where", "set", "deadletter", "explode", "function", "table", "schemas")
 _COLUMNS = {"topic": "target_topic", "partition": "target_partition"}
 SETTABLE = ("topic", "partition", "timestamp", "key", "value", "headers")
 
@@ -86,10 +88,11 @@ Step: TypeAlias = Keep | DeadLetter | Explode | SetColumns | CallFunction
 @dataclass(frozen=True, slots=True)
 class Transforms:
     """The steps of a flow in their order; none for a flow whose batches pass untouched. `tables` are what their
-    expressions may look records up in."""
+    expressions may look records up in, `schemas` where the schemas of values are registered."""
 
     steps: tuple[Step, ...] = ()
     tables: tuple[LookupTable, ...] = ()
+    schemas: SchemaRegistries | None = None
 
 
 NO_TRANSFORMS = Transforms()
@@ -108,7 +111,7 @@ def read_transforms(layer: Mapping[str, Entry], problems: Problems) -> Transform
         steps.append(Explode(_expression(entry, problems), _source(entry, problems)))
     steps += _set_columns(entries, problems)
     steps += _function(entries, problems)
-    return Transforms(tuple(steps), read_tables(entries, problems))
+    return Transforms(tuple(steps), read_tables(entries, problems), read_registries(entries, problems))
 
 
 def _source(entry: Entry, problems: Problems) -> Source:
@@ -237,7 +240,7 @@ def _refuse_unlisted(entries: Mapping[str, Entry], aliases: tuple[str, ...], pro
     known += [f"predicates.{alias}." for alias in (split_list(listed.value) if listed else ())]
     whole = {"transforms", "predicates", WHERE, DEAD_WHEN, DEAD_TOPIC, EXPLODE, FUNCTION}
     for name, entry in entries.items():
-        if name not in whole and not name.startswith((_SET, TABLE, *known)):
+        if name not in whole and not name.startswith((_SET, TABLE, SCHEMAS, *known)):
             family = name.split(".")[0]
             problems.error(
                 f"`{entry.key}` belongs to nothing that `{family}` lists",

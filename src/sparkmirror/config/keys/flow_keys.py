@@ -66,6 +66,17 @@ TRANSFORMS_TABLE_RELOAD = Key(
     "How often to look for a newer version of the table.",
     _NO_KEY,
 )
+TRANSFORMS_SCHEMAS_URL = Key(
+    "transforms.schemas.<side>.url",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "The schema registry of the `source` or `target`, for `with_target_schema(value, subject)`.",
+    _NO_KEY,
+)
+TRANSFORMS_SCHEMAS_USER = Key(
+    "transforms.schemas.<side>.user.info", Scope.FLOW, types.STRING, "", "`name:password` to log in there.", _NO_KEY
+)
 TRANSFORMS_FUNCTION = Key(
     "transforms.function", Scope.FLOW, types.STRING, "", "`module:function`, from DataFrame to DataFrame.", _NO_KEY
 )

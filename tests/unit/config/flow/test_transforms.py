@@ -100,6 +100,34 @@ def test_a_table_that_cannot_be_is_a_problem_of_its_line(lines: str, message: st
         tables(lines)
 
 
+def test_registries_of_both_sides_hide_their_passwords() -> None:
+    lines = "transforms.schemas.source.url = http://a:8081/\ntransforms.schemas.target.url = https://b\n"
+    lines += "transforms.schemas.target.user.info = mirror:s3cret\n"
+    found = parse_config(parse_properties((SMALLEST + lines).encode(), "mm2")).flows[0].transforms.schemas
+    assert found is not None and "s3cret" not in repr(found)
+    assert (found.source.url, found.target.url, found.target.user_info) == (
+        "http://a:8081",
+        "https://b",
+        "mirror:s3cret",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("transforms.schemas.source.url = http://a\n", "`transforms.schemas.target.url` must be an http"),
+        (
+            "transforms.schemas.source.url = a:8081\ntransforms.schemas.target.url = http://b\n",
+            "`transforms.schemas.source.url` must be an http",
+        ),
+        ("transforms.schemas.url = http://a\n", "`transforms.schemas.url` is no setting of a schema registry"),
+    ],
+)
+def test_registries_that_cannot_be_are_a_problem_of_their_line(lines: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_config(parse_properties((SMALLEST + lines).encode(), "mm2"))
+
+
 def test_a_flow_s_own_line_wins_over_the_top_level() -> None:
     assert settings("transforms.set.key = 'a'\nA->B.transforms.set.key = 'b'\n") == {"key": "'b'"}
 

@@ -1,0 +1,110 @@
+"""Ids of schemas become those of the target's registry, each looked up once, with all that a schema refers to."""
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from tests.schema_registry import SchemaRegistry
+
+from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
+from sparkmirror.config.flow.source_line import Source
+from sparkmirror.spark.registry_client import RegistryProblem
+from sparkmirror.spark.schema_ids import SchemaIds
+
+ORDER = {"schema": '{"type": "record", "name": "Order", "fields": []}'}
+SUBJECT = "A.orders-value"
+LOGIN = "mirror:s3cret"
+
+
+@pytest.fixture
+def source() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry(first=1) as found:
+        yield found
+
+
+@pytest.fixture
+def target() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry(first=100, login=LOGIN) as found:
+        yield found
+
+
+@pytest.fixture
+def ids(source: SchemaRegistry, target: SchemaRegistry) -> SchemaIds:
+    sides = Registry(source.url), Registry(target.url, LOGIN)
+    return SchemaIds(SchemaRegistries(*sides, Source("transforms.schemas.target.url", 1, "mm2")))
+
+
+def named(number: int, content: bytes = b"content") -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + content
+
+
+def carried(ids: SchemaIds, *values: bytes | None, subject: str | None = SUBJECT) -> list[bytes | None]:
+    found: list[bytes | None] = ids.carry(pa.array(values, pa.binary()), pa.array([subject] * len(values))).to_pylist()
+    return found
+
+
+def test_a_value_gets_the_id_of_its_schema_at_the_target_which_is_asked_once(
+    source: SchemaRegistry, target: SchemaRegistry, ids: SchemaIds
+) -> None:
+    number = source.register("orders-value", ORDER)
+    for _ in range(2):
+        assert carried(ids, named(number), named(number, b""), None) == [named(100), named(100, b""), None]
+    assert target.subjects == {SUBJECT: [100]} and target.ids[100] == ORDER
+    assert source.asked == ["GET /schemas/ids/1"] and target.asked == [f"POST /subjects/{SUBJECT}/versions"]
+
+
+def test_without_a_subject_it_keeps_the_source_s(
+    source: SchemaRegistry, target: SchemaRegistry, ids: SchemaIds
+) -> None:
+    number = source.register("shop.Order/v1", ORDER)
+    assert carried(ids, named(number), subject=None) == [named(100)]
+    assert target.subjects == {"shop.Order/v1": [100]}
+
+
+def test_what_names_no_schema_of_the_source_is_as_it_was_and_is_warned_of(
+    source: SchemaRegistry, target: SchemaRegistry, ids: SchemaIds, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = [b"", b"\0\0\0", b"plain text", b"\1\0\0\0\1", named(7)]
+    with caplog.at_level(logging.WARNING):
+        assert carried(ids, *values) == values
+    assert "has no schema 7" in caplog.text and not target.asked
+    source.register("orders-value", ORDER)
+    assert ids.are_known(pa.array([*values, named(1), None])).to_pylist() == [False] * 5 + [True, None]
+
+
+def test_what_a_schema_refers_to_is_registered_before_it_in_the_versions_there(
+    source: SchemaRegistry, target: SchemaRegistry, ids: SchemaIds
+) -> None:
+    money, item = {"schema": "money", "schemaType": "PROTOBUF"}, {"schema": "item", "schemaType": "PROTOBUF"}
+    source.register("money", {"schema": "money of old", "schemaType": "PROTOBUF"})
+    source.register("money", money)
+    item["references"] = [{"name": "money.proto", "subject": "money", "version": 2}]  # type: ignore[assignment]
+    source.register("item", item)
+    cart = {"schema": "cart", "schemaType": "PROTOBUF",
+            "references": [{"name": "item.proto", "subject": "item", "version": 1},
+                           {"name": "money.proto", "subject": "money", "version": 2}]}  # fmt: skip
+    number = source.register("carts-value", cart)
+    assert carried(ids, named(number, b"\0x"), subject="A.carts-value") == [named(102, b"\0x")]
+    assert target.subjects == {"money": [100], "item": [101], "A.carts-value": [102]}
+    assert [one["version"] for one in target.ids[102]["references"]] == [1, 1]
+    assert target.ids[100] == money
+
+
+def test_a_registry_that_refuses_or_is_away_is_a_sentence_without_the_password(
+    source: SchemaRegistry, target: SchemaRegistry, ids: SchemaIds
+) -> None:
+    number = source.register("orders-value", ORDER)
+    target.refuses = True
+    with pytest.raises(RegistryProblem, match=rf"{target.url} refuses POST .* with status 409: .*incompatible"):
+        carried(ids, named(number))
+    target.refuses = False
+    assert carried(ids, named(number)) == [named(100)], "a refusal is not kept"
+    stranger = SchemaIds(SchemaRegistries(Registry(source.url), Registry(target.url), Source("k", 1, "mm2")))
+    with pytest.raises(RegistryProblem, match="status 401"):
+        carried(stranger, named(number))
+    away = Registry("http://127.0.0.1:1", LOGIN)
+    nobody = SchemaIds(SchemaRegistries(away, away, Source("k", 1, "mm2")))
+    with pytest.raises(RegistryProblem, match="does not answer") as caught:
+        carried(nobody, named(number))
+    assert "s3cret" not in str(caught.value) + repr(away)
