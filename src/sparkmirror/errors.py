@@ -9,6 +9,8 @@
     ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made again
     │   └── ContentTooLarge    a batch becomes more than it may when it is unpacked; it is not unpacked
     ├── RecordTooLarge         a record does not fit the target topic's max.message.bytes; its partition is FAILED
+    ├── TableProblem           a table that transforms look up cannot be read, or looked up so
+    ├── RegistryProblem        a schema registry did not do what transforms asked of it
     ├── FencedError            another instance has taken over; this one stops
     ├── ConfigError            exit status 2; names key, file and line
     └── EnvironmentProblem     exit status 3; something this machine lacks
@@ -76,6 +78,14 @@ class RecordTooLarge(SparkMirrorError):
         self.offset = offset
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
+
+
+class TableProblem(SparkMirrorError):
+    """A table cannot be read, or cannot be looked up by such a key."""
+
+
+class RegistryProblem(SparkMirrorError):
+    """A schema registry did not answer, or refused."""
 
 
 class FencedError(SparkMirrorError):

@@ -16,16 +16,12 @@ import pyarrow as pa
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.lookup_tables import LookupTable
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import TableProblem
 
 TABLE_BYTES_MAX: Final = 256 << 20
 """Of a table in memory. Each task of a flow has a copy."""
 
 log = logging.getLogger(__name__)
-
-
-class TableProblem(SparkMirrorError):
-    """A table cannot be read, or cannot be looked up."""
 
 
 class Version(NamedTuple):

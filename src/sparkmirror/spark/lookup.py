@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.lookup_tables import LookupTable
-from sparkmirror.spark.live_table import LiveTable, TableProblem, read_version
+from sparkmirror.errors import TableProblem
+from sparkmirror.spark.live_table import LiveTable, read_version
 from sparkmirror.spark.plan_check import chain, class_of, quote_first_line, refuse
 
 _PREFIX: Final = "lookup_"

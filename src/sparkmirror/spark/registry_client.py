@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from sparkmirror.config.flow.schema_registries import Registry
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import RegistryProblem
 
 _ANSWER_SECONDS_MAX: Final = 15.0
 _DEPTH_MAX: Final = 32
@@ -21,10 +21,6 @@ _JSON: Final = "application/vnd.schemaregistry.v1+json"
 
 Schema = dict[str, Any]
 """What a registry says of a schema: `schema`, `schemaType` (absent: Avro) and `references`, as far as it has them."""
-
-
-class RegistryProblem(SparkMirrorError):
-    """A schema registry did not do what was asked."""
 
 
 class RegistryClient:

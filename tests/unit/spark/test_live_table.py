@@ -13,8 +13,9 @@ from tests.manual_clock import ManualClock
 
 from sparkmirror.config.flow.lookup_tables import LookupTable
 from sparkmirror.config.flow.source_line import Source
+from sparkmirror.errors import TableProblem
 from sparkmirror.spark import live_table
-from sparkmirror.spark.live_table import LiveTable, TableProblem, read_version
+from sparkmirror.spark.live_table import LiveTable, read_version
 
 ROWS: list[dict[str, Any]] = [{"id": 1, "region": "eu"}, {"id": 7, "region": None}, {"id": None, "region": "nowhere"}]
 ANSWERS: list[Any] = []

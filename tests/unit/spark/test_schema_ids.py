@@ -9,7 +9,7 @@ from tests.schema_registry import SchemaRegistry
 
 from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
 from sparkmirror.config.flow.source_line import Source
-from sparkmirror.spark.registry_client import RegistryProblem
+from sparkmirror.errors import RegistryProblem
 from sparkmirror.spark.schema_ids import SchemaIds
 
 ORDER = {"schema": '{"type": "record", "name": "Order", "fields": []}'}
