@@ -66,6 +66,8 @@ class FlowWatch:
         self._event_log: EventLog | None = None
         self._day_curve = DayCurve()
         self._verdict: Verdict | None = None
+        self.is_known = False
+        """Whether the last verdict rests on what the run reports now: it has begun, and the target answers."""
         self._changes = StateChanges(flow.name)
         # What other processes have mirrored in this run is no rate of the first second.
         self._bus.read_to_end()
@@ -129,8 +131,8 @@ class FlowWatch:
                 self._event_log = EventLog()
                 self._event_log.adopt(self.board.history)
                 self._day_curve.adopt(self.board.history.samples)
-        is_known = verdict.level is not Level.UNKNOWN and not facts.target_problem
-        self._day_curve.look(facts.now_ms, self.status.records if is_known else None, verdict.lag_records)
+        self.is_known = verdict.level is not Level.UNKNOWN and not facts.target_problem
+        self._day_curve.look(facts.now_ms, self.status.records if self.is_known else None, verdict.lag_records)
         if self._event_log is not None:
             self._event_log.look(self.board, self._gaps.gaps.values(), facts.target_problem, facts.now_ms)
 

@@ -30,6 +30,7 @@ from sparkmirror.runtime.options import RunOptions
 from sparkmirror.runtime.otlp import exporting_metrics
 from sparkmirror.runtime.page import Page
 from sparkmirror.runtime.progress import FlowWatch, ProgressDisplay
+from sparkmirror.runtime.query_events import QueryEvents
 from sparkmirror.runtime.reporter import reporting
 from sparkmirror.runtime.running_flow import RunningFlow
 from sparkmirror.sharing.flow_share import FlowShare
@@ -110,7 +111,7 @@ class MirrorRun:
             display = ProgressDisplay(watches)
             cleanup.callback(display.close)
             try:
-                self._loop(sessions, display, watches)
+                self._loop(sessions, display, watches, QueryEvents(context, self._flows, watches))
             finally:
                 self._leader_jobs.end()
                 self._end_flows()
@@ -209,7 +210,13 @@ class MirrorRun:
         records = open_record_session(spark) if any(with_steps) else spark
         return [records if has_steps else spark for has_steps in with_steps]
 
-    def _loop(self, sessions: Sequence["SparkSession"], display: ProgressDisplay, watches: Sequence[FlowWatch]) -> None:
+    def _loop(
+        self,
+        sessions: Sequence["SparkSession"],
+        display: ProgressDisplay,
+        watches: Sequence[FlowWatch],
+        events: QueryEvents,
+    ) -> None:
         is_watched = self._options.once or display.is_alive
         while not self._stop.wait(_WATCHED_TICK_SECONDS if is_watched else _TICK_SECONDS):
             display.tick()
@@ -220,6 +227,7 @@ class MirrorRun:
                 self._executors.poll()
             with jvm_expected():
                 over = [running.poll(session) for running, session in zip(self._flows, sessions, strict=True)]
+                events.tick()
             for watch, running in zip(watches, self._flows, strict=True):
                 watch.follow(running.run)
                 running.reporter.count(watch.status.records, watch.status.bytes, watch.board.outdated)
