@@ -4,18 +4,21 @@ Each run has a source alias of its own, hence target topics and positions of its
 Called by `bench.plan` and `bench.running`; only `prepare` does I/O.
 """
 
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.brokers import JVM_OPTIONS
 from bench.loading import create_topic
 from bench.workloads import PARTITIONS
+from sparkmirror.java import find_java
 from sparkmirror.testing.jars import MIRROR_MAKER, class_path
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.process import JavaProgram
 
+TRANSFORMATIONS = Path(__file__).with_name("smt")
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
 MIRROR_MAKER_TASKS = 4
 SPARK_TASKS = 2
@@ -27,7 +30,8 @@ class Job:
     """One run: copy `topic` under the source alias `alias`; `codec` is what the source's batches have.
 
     `far` is `source` or `target` where that side is reached over the long link.
-    `settings` are lines for SparkMirror alone. `tasks` is `tasks.max`; 0 stands for what the contestant has elsewhere.
+    `settings` are lines for SparkMirror alone, `smt` for a MirrorMaker that changes records. `routed` stands behind the
+    target topic's name. `tasks` is `tasks.max`; 0 stands for what the contestant has elsewhere.
     With several `flows` each has a source alias and a topic of its own, all to one target: `numbered` names them.
     `counted` is the file in which the bare loop counts its answers, in steady mode.
     """
@@ -40,6 +44,8 @@ class Job:
     tls: bool = False
     far: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    smt: tuple[tuple[str, str], ...] = ()
+    routed: str = ""
     tasks: int = 0
     flows: int = 1
     partitions: int = PARTITIONS
@@ -54,7 +60,7 @@ class Job:
 
     @property
     def target_topic(self) -> str:
-        return f"{self.alias}.{self.topic}"
+        return f"{self.alias}.{self.topic}{self.routed}"
 
     @property
     def replication_factor(self) -> int:
@@ -127,13 +133,12 @@ def tuning(job: Job) -> dict[str, object]:
     }
 
 
-def _mirror_maker(job: Job, directory: Path, extra: Mapping[str, object]) -> list[str]:
+def _mirror_maker(job: Job, directory: Path, extra: Mapping[str, object], plugins: Sequence[Path] = ()) -> list[str]:
     file = directory / f"{job.alias}.properties"
     file.write_text(render_properties(mirror_maker_properties(job, extra)))
     options = ("-Xms256M", *JVM_OPTIONS)
-    return JavaProgram(
-        "MirrorMaker 2", MIRROR_MAKER_CLASS, class_path(MIRROR_MAKER), [str(file)], options, heap_mb=2048
-    ).command()
+    path = ":".join([class_path(MIRROR_MAKER), *map(str, plugins)])
+    return JavaProgram("MirrorMaker 2", MIRROR_MAKER_CLASS, path, [str(file)], options, heap_mb=2048).command()
 
 
 def _mirror_maker_default(job: Job, directory: Path) -> list[str]:
@@ -144,6 +149,28 @@ def _mirror_maker_tuned(job: Job, directory: Path) -> list[str]:
     return _mirror_maker(job, directory, tuning(job))
 
 
+def _mirror_maker_changing(job: Job, directory: Path) -> list[str]:
+    """Tuned, and told to do what SparkMirror's transforms do."""
+    _create_routed(job)
+    lines = {f"{job.alias}->t.{key}": value for key, value in job.smt}
+    return _mirror_maker(job, directory, {**tuning(job), **lines}, [_compile(directory / "smt")])
+
+
+def _compile(directory: Path) -> Path:
+    """The transformations of `bench/smt`, as a user would compile them. Raises CalledProcessError."""
+    compiler = [str(find_java()), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    sources = map(str, sorted(TRANSFORMATIONS.glob("*.java")))
+    command = [*compiler, "-cp", class_path(MIRROR_MAKER), "-d", str(directory), *sources]
+    subprocess.run(command, check=True, timeout=120)
+    return directory
+
+
+def _create_routed(job: Job) -> None:
+    """MirrorMaker creates no topic but the mirrored one."""
+    if job.routed:
+        create_topic(job.target, job.target_topic, job.replication_factor, job.partitions)
+
+
 def _bare(job: Job, _directory: Path) -> list[str]:
     create_topic(job.target, job.target_topic, job.replication_factor, job.partitions)
     servers = (job.source.bootstrap_servers, job.target.bootstrap_servers)
@@ -152,6 +179,7 @@ def _bare(job: Job, _directory: Path) -> list[str]:
 
 
 def _spark(job: Job, directory: Path, extra: Mapping[str, object] | None = None) -> list[str]:
+    _create_routed(job)
     file = directory / f"{job.alias}.properties"
     file.write_text(
         render_properties(
@@ -174,6 +202,7 @@ CONTESTANTS = {
     for contestant in (
         Contestant("mm2-default", "MirrorMaker 2, defaults", _mirror_maker_default),
         Contestant("mm2-tuned", "MirrorMaker 2, tuned", _mirror_maker_tuned),
+        Contestant("mm2-smt", "MirrorMaker 2, tuned, with transformations", _mirror_maker_changing),
         Contestant("bare", "bare loop", _bare),
         Contestant("spark", "SparkMirror", _spark),
         Contestant("eos", "SparkMirror, exactly-once", _spark_exactly_once),

@@ -20,7 +20,8 @@ COPY_SECONDS_MAX = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What one copy took. `records` came within `seconds`: those seen at the first look are left out of both."""
+    """What one copy took. `records` of the source were done within `seconds`: those that the target had at the first
+    look are left out of both."""
 
     records: int
     megabytes: float
@@ -61,14 +62,14 @@ def measure_copy(
         first_at, cpu_first = time.monotonic(), mirror.cpu_seconds()
         try:
             found = ends.wait(
-                workload.records, mirror.check, seconds_max=COPY_SECONDS_MAX, stall_seconds_max=STALL_SECONDS_MAX
+                workload.arriving, mirror.check, seconds_max=COPY_SECONDS_MAX, stall_seconds_max=STALL_SECONDS_MAX
             )
         except SparkMirrorError as problem:
             raise SparkMirrorError(f"{problem} The program's output ends:\n{mirror.log_tail()}") from None
         last_at, cpu_last = time.monotonic(), mirror.cpu_seconds()
-    if early >= workload.records:
+    if early >= workload.arriving:
         raise SparkMirrorError("The copy was over before it could be measured: take more records.")
-    records = workload.records - early
+    records = (workload.arriving - early) * workload.keep_one_of
     return Copy(
         records=records,
         megabytes=workload.megabytes * records / workload.records,
@@ -76,5 +77,5 @@ def measure_copy(
         cpu_seconds=cpu_last - cpu_first,
         peak_bytes=memory.peak_bytes,
         start_seconds=first_at - mirror.started_at,
-        surplus_records=found - workload.records,
+        surplus_records=found - workload.arriving,
     )

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from bench.brokers import admin_of
 from bench.compaction import COMPACTED, keyed_batches, wait_until_compacted
-from bench.workloads import PARTITIONS, Workload, make_values
+from bench.workloads import PARTITIONS, Workload, make_records, make_values
 from sparkmirror.batch.header import iterate_headers
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.answers import NewTopic
@@ -62,7 +62,11 @@ def load(cluster: KafkaCluster, topic: str, workload: Workload) -> tuple[Batches
     for partition, batch in _batches(workload):
         while len(producer) > QUEUE_RECORDS_MAX:
             producer.poll(0.05)
-        producer.produce_batch(topic, batch, partition=partition)
+        if workload.marked:
+            for record in batch:
+                producer.produce(topic, partition=partition, **record)
+        else:
+            producer.produce_batch(topic, batch, partition=partition)
     left = producer.flush(LOAD_SECONDS_MAX)
     if left:
         raise SparkMirrorError(f"{left} records of workload {workload.name} could not be produced.")
@@ -95,11 +99,12 @@ def _producer_settings(cluster: KafkaCluster, workload: Workload) -> dict[str, A
     }
 
 
-def _batches(workload: Workload) -> Iterator[tuple[int, list[dict[str, bytes]]]]:
+def _batches(workload: Workload) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     if workload.superseded:
         yield from keyed_batches(workload)
         return
-    values = [{"value": value} for value in make_values(workload.value_bytes)]
+    made = make_records if workload.marked else lambda size: [{"value": value} for value in make_values(size)]
+    values = made(workload.value_bytes)
     size = workload.batch_records
     blocks = [values[start : start + size] for start in range(0, len(values) - size + 1, size)]
     left = workload.records

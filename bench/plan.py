@@ -1,6 +1,6 @@
 """The order of a benchmark: one work after another, every contestant on each. Called by `bench.command`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,7 @@ from bench.results import (
     SOCKET,
     SPARK,
     TUNED,
+    WITH_SMT,
     CopyRow,
     CrowdRow,
     Results,
@@ -49,6 +50,8 @@ COPIES, VARIANTS, STEADY, CAUGHT_UP, CROWD, SHAPES, VERIFY = PARTS = (
 VARIED = "a"
 """The work that the variants are measured on."""
 MIRRORS = (DEFAULT, TUNED, SPARK)
+CHANGING = (TUNED, WITH_SMT, SPARK)
+"""Who takes part where records are changed; the second only where a transformation of Kafka Connect can do it."""
 """Who takes part in the works over a long link, and where batches have holes: the bare loop copies them as they are."""
 Outcome = TypeVar("Outcome")
 INLINE, TLS, REPLICATED = "inline payload", "TLS on both sides", "three target brokers, replication factor 3"
@@ -138,7 +141,7 @@ class Benchmark:
             return
         with self._loaded(workload) as (topic, workload):
             if COPIES in self.plan.parts:
-                for contestant in self.plan.chosen(*(MIRRORS if workload.far or workload.superseded else CONTESTANTS)):
+                for contestant in self.plan.chosen(*_contestants(workload)):
                     self._copy(contestant, workload, "", self._job(contestant, workload, topic))
                 if workload.far:
                     self._measure_socket(workload)
@@ -233,9 +236,11 @@ class Benchmark:
         self.runs += 1
         alias = f"{contestant.name}-{self.runs}"
         codec, far = (workload.codec, workload.far) if workload else ("none", "")
-        return Job(
-            self.source, target or self.target, alias, topic, codec, tls, far, workload.settings if workload else ()
-        )
+        job = Job(self.source, target or self.target, alias, topic, codec, tls, far)
+        if workload is None:
+            return job
+        routed = workload.routed if contestant.name != TUNED else ""
+        return replace(job, settings=workload.settings, smt=workload.smt, routed=routed)
 
     def _copy(self, contestant: Contestant, workload: Workload, variant: str, job: Job) -> None:
         outcome = self._try(partial(measure_copy, contestant, job, workload, self.directory, self.guard))
@@ -261,6 +266,12 @@ class Benchmark:
             return measure()
         except (SparkMirrorError, KafkaException, OSError) as problem:
             return str(problem)
+
+
+def _contestants(workload: Workload) -> Iterable[str]:
+    if workload.changes_records:
+        return [name for name in CHANGING if name != WITH_SMT or workload.smt]
+    return MIRRORS if workload.far or workload.superseded else [name for name in CONTESTANTS if name != WITH_SMT]
 
 
 def describe_copy(outcome: Copy | str) -> str:

@@ -4,7 +4,7 @@ import base64
 import json
 import random
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from sparkmirror.testing.proxy import LongLink
 
@@ -28,8 +28,10 @@ class Workload:
     """`records` values of `value_bytes` each, in batches of `batch_records`, over `partitions` partitions.
 
     `far` names the side that is reached over LINK, if one is.
-    `settings` are lines of the flow that SparkMirror alone is given. With `superseded` each so many-th record is
-    written once more, under its key, and the source's log is compacted before it is copied.
+    `settings` are lines of the flow that SparkMirror alone is given, `smt` those by which MirrorMaker 2 does the same,
+    where it can. With `superseded` each so many-th record is written once more, under its key, and the source's log is
+    compacted before it is copied. `marked` records are JSON documents with keys, each other one with the header MARK.
+    One of `keep_one_of` records arrives, in the mirrored topic, or in one with `routed` behind its name.
     """
 
     name: str
@@ -43,6 +45,20 @@ class Workload:
     far: Literal["", "source", "target"] = ""
     settings: tuple[tuple[str, str], ...] = ()
     superseded: int = 0
+    smt: tuple[tuple[str, str], ...] = ()
+    marked: bool = False
+    keep_one_of: int = 1
+    routed: str = ""
+
+    @property
+    def changes_records(self) -> bool:
+        """Whether it asks what transforms cost."""
+        return self.marked
+
+    @property
+    def arriving(self) -> int:
+        """How many of its records the target gets."""
+        return self.records // self.keep_one_of
 
     @property
     def megabytes(self) -> float:
@@ -52,6 +68,41 @@ class Workload:
     def quick(self) -> "Workload":
         """A tenth of it."""
         return replace(self, records=self.records // QUICK_DIVISOR)
+
+
+MARK = "internal"
+_ROUTED = "-routed"
+_IN_JSON = "get_json_object(cast(value AS string), '$.{}')"
+_MASKED = """regexp_replace(cast(value AS string), '"customer": "[^"]*"', '"customer": "***"')"""
+_DROP_MARKED = (
+    ("transforms", "drop"), ("transforms.drop.type", "org.apache.kafka.connect.transforms.Filter"),
+    ("transforms.drop.predicate", "marked"), ("predicates", "marked"),
+    ("predicates.marked.type", "org.apache.kafka.connect.transforms.predicates.HasHeaderKey"),
+    ("predicates.marked.name", MARK),
+)  # fmt: skip
+_MASK = (("transforms", "mask"), ("transforms.mask.type", "bench.MaskCustomer"))
+_REKEY = (
+    ("transforms", "key,route"), ("transforms.key.type", "bench.CustomerToKey"),
+    ("transforms.route.type", "org.apache.kafka.connect.transforms.RegexRouter"),
+    ("transforms.route.regex", "(.*)"), ("transforms.route.replacement", f"$1{_ROUTED}"),
+)  # fmt: skip
+
+
+def _changing(
+    name: str,
+    title: str,
+    goal: Goal,
+    settings: tuple[tuple[str, str], ...],
+    smt: tuple[tuple[str, str], ...] = (),
+    *,
+    keep_one_of: int = 1,
+    routed: str = "",
+) -> Workload:
+    """A work for flows with transforms."""
+    return Workload(
+        name, f"1 KB of JSON, uncompressed, 160 KB batches; {title}", 400_000, 1000, "none", 144, goal,
+        settings=settings, smt=smt, marked=True, keep_one_of=keep_one_of, routed=routed,
+    )  # fmt: skip
 
 
 WORKLOADS = {
@@ -74,6 +125,46 @@ WORKLOADS = {
             "none",
             160,
             settings=(("transforms.where", "offset >= 0"),),
+        ),
+        _changing(
+            "filter-header",
+            "each other record is dropped by a header",
+            Goal(2.0, 1 / 2),
+            _DROP_MARKED,
+            _DROP_MARKED,
+            keep_one_of=2,
+        ),
+        _changing(
+            "filter-key",
+            "each other record is dropped by its key",
+            Goal(2.0, 1 / 2),
+            (("transforms.where", "key LIKE 'north%'"),),
+            keep_one_of=2,
+        ),
+        _changing(
+            "filter-json",
+            "each other record is dropped by a field of the value",
+            Goal(1.0, 1.0),
+            (("transforms.where", f"{_IN_JSON.format('region')} = 'north'"),),
+            keep_one_of=2,
+        ),
+        _changing(
+            "mask-json",
+            "a field of the value is masked",
+            Goal(0.8, 1.2),
+            (("transforms.set.value", _MASKED),),
+            _MASK,
+        ),
+        _changing(
+            "rekey",
+            "a field becomes the key, all go to another topic",
+            Goal(1.0, 2.0),
+            (
+                ("transforms.set.key", _IN_JSON.format("customer")),
+                ("transforms.set.topic", f"concat(target_topic, '{_ROUTED}')"),
+            ),
+            _REKEY,
+            routed=_ROUTED,
         ),
     )
 }
@@ -101,6 +192,25 @@ def _make_value(source: random.Random, value_bytes: int) -> bytes:
     }
     text = json.dumps(order).encode()[:value_bytes]
     return text + base64.b64encode(source.randbytes(value_bytes))[: value_bytes - len(text)]
+
+
+def make_records(value_bytes: int, count: int = VALUES, seed: int = 1) -> list[dict[str, Any]]:
+    """Records whose values are JSON documents of about `value_bytes`, by turns of the regions north and south, which
+    also begin their keys; those of the south have the header MARK."""
+    source = random.Random(seed)
+    return [_make_record(source, value_bytes, ("north", "south")[number % 2]) for number in range(count)]
+
+
+def _make_record(source: random.Random, value_bytes: int, region: str) -> dict[str, Any]:
+    customer = f"c-{source.randrange(10**6):06}"
+    order = {
+        "order": source.randrange(10**9), "region": region, "customer": customer,
+        "lines": [_make_line(source) for _ in range(max(0, value_bytes - 400) // 200)],
+    }  # fmt: skip
+    room = value_bytes - len(json.dumps({**order, "note": ""}))
+    order["note"] = base64.b64encode(source.randbytes(max(room, 0)))[: max(room, 0)].decode()
+    headers = [(MARK, b"1")] if region == "south" else [("trace", b"1")]
+    return {"key": f"{region}-{customer}".encode(), "value": json.dumps(order).encode(), "headers": headers}
 
 
 def _make_line(source: random.Random) -> dict[str, object]:
