@@ -46,10 +46,20 @@ def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scrat
     if (port := find_open_port(jmx)) is not None:
         log.warning("%s; %s.", port.sentence, HINT, extra={"event": "open-port"})
     tasks = sum(flow.tasks_max for flow in config.flows)
-    is_lean = all(flow.lease_ring_bytes and not flow.transforms.steps for flow in config.flows)
+    decodes = any(flow.transforms.steps for flow in config.flows)
+    is_lean = not decodes and all(flow.lease_ring_bytes for flow in config.flows)
     threading.Thread(target=_name_unreachable, args=(config,), name="sparkmirror-reach", daemon=True).start()
     launch = Launch(
-        partial(launch_context, tasks, scratch, options.cluster, jmx=jmx, is_lean=is_lean, debug=options.debug)
+        partial(
+            launch_context,
+            tasks,
+            scratch,
+            options.cluster,
+            jmx=jmx,
+            is_lean=is_lean,
+            decodes=decodes,
+            debug=options.debug,
+        )
     )
 
     from sparkmirror.runtime.run import MirrorRun

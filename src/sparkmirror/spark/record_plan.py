@@ -17,7 +17,7 @@ from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
-from sparkmirror.spark.flow_plan import OBSERVATION, decided_name, is_canary, is_heartbeats
+from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
 from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.spark.record_function import apply_function
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 VIEW = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "target_topic", "target_partition")
 _SEEN = ("topic", "partition", "offset", "key", "value", "headers")
 _HIDDEN = tuple(name for name in RECORD_SCHEMA.names if name not in _SEEN)
+_CONTENT_BYTES = "64m"
+_UNCOUNTED = "2147483647"
+"""Of the rows that Spark hands to the writer at once. Below this one it adds up the bytes of all columns for each row;
+rows without key, value and headers are small."""
 _TIMESTAMP_MS_MAX = 1 << 52
 """Beyond it Spark's timestamps, in microseconds, do not reach; the record's own is kept as it is."""
 
@@ -56,6 +60,8 @@ def query_records(
     made = transform(source.load(), flow)
     if made.carried < CARRIED_COLUMNS:
         made = transform(source.option("carried", ",".join(sorted(made.carried))).load(), flow)
+    has_content = not made.returned.isdisjoint(CARRIED_COLUMNS)
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _CONTENT_BYTES if has_content else _UNCOUNTED)
     return (
         made.written.writeStream.format("flow-records")
         .queryName(f"{flow.name}")
@@ -189,18 +195,12 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
 
 
 def _finish(frame: DataFrame, returned: Collection[str]) -> DataFrame:
-    """The writer's columns; what passes is observed. A timestamp that no step set is the record's to the bit."""
+    """The writer's columns. A timestamp that no step set is the record's to the bit. Nothing is observed: that would
+    cost each record, and cut the code that Spark generates in two."""
     hidden = {name: F.col(f"__{name}") for name in _HIDDEN}
     if "timestamp" in returned:
         hidden["timestamp"] = F.coalesce(F.unix_millis("timestamp"), F.lit(-1))
-    age_ms = F.when(hidden["max_timestamp"] >= 0, hidden["fetched_at"] - hidden["max_timestamp"])
-    observed = frame.observe(
-        OBSERVATION,
-        F.sum(hidden["records"]).alias("records"),
-        F.sum(hidden["bytes"]).alias("bytes"),
-        F.max(age_ms).alias("age_ms_max"),
-    )
     kept = RETURNED_COLUMNS.difference(returned, ("timestamp",))
     nulls = {name: F.lit(None).cast(TYPES[name]) for name in kept}
     columns = hidden | nulls
-    return observed.select(*(columns.get(name, F.col(name)).alias(name) for name in WRITTEN_COLUMNS))
+    return frame.select(*(columns.get(name, F.col(name)).alias(name) for name in WRITTEN_COLUMNS))
