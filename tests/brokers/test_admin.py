@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -188,13 +189,16 @@ def test_several_threads_may_ask_at_once(admin: Admin, topic: str) -> None:
     assert answers == [3] * 80
 
 
-def test_closing_ends_the_io_thread_and_is_idempotent(source_cluster: KafkaCluster) -> None:
-    before = set(threading.enumerate())
+def test_a_client_has_no_thread_and_closing_ends_its_connections_and_is_idempotent(
+    source_cluster: KafkaCluster,
+) -> None:
+    before, connections = set(threading.enumerate()), len(psutil.Process().net_connections("tcp"))
     opened = open_admin(Cluster("A", {"bootstrap.servers": source_cluster.bootstrap_servers}), "test")
-    assert set(threading.enumerate()) - before
-    opened.close()
-    opened.close()
     assert not set(threading.enumerate()) - before
+    assert len(psutil.Process().net_connections("tcp")) > connections
+    opened.close()
+    opened.close()
+    assert len(psutil.Process().net_connections("tcp")) == connections
 
 
 def test_a_broker_that_is_away_is_waited_for_as_long_as_requests_may_take() -> None:

@@ -1,7 +1,7 @@
 """One cluster's control-plane connection: bounded start, requests retried until a deadline, errors translated.
 
-Made by `kafka.clients`; used by `kafka.admin`, `kafka.fencing` and everything else that sends raw requests. Wraps
-kafka-python's `KafkaAdminClient`, whose own I/O thread lets several threads ask at once.
+Made by `kafka.clients`; used by `kafka.admin`, `kafka.fencing` and everything else that sends raw requests. Asks over
+`kafka.wire.broker_links`; kafka-python's own client only finds out why a cluster cannot be reached.
 
 Long lists in portions, as one request after the other may hold them. Used by `kafka`'s control-plane modules.
 """
@@ -18,9 +18,11 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.errors import is_absent, is_broken_handshake, is_refused_login, quiet_client_logging, translate
 from sparkmirror.kafka.patience import Patience
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.broker_links import BrokerLinks
 from sparkmirror.kafka.wrong_port import with_cause
 
 BOOTSTRAP_SECONDS_MAX = 10.0
@@ -34,7 +36,10 @@ _TRANSIENT = (
     client_errors.NodeNotReadyError,
     client_errors.UnknownBrokerIdError,
     client_errors.Cancelled,
+    ClusterUnreachable,
+    OSError,
 )
+_UNREADY = (SparkMirrorError, OSError, client_errors.KafkaError)
 
 
 class FailFastManager(KafkaConnectionManager):
@@ -107,16 +112,18 @@ class ClusterConnection:
         quiet_client_logging()
         self.settings = settings
         self._closed = threading.Event()
-        arguments = settings.client_arguments() | {"bootstrap_timeout_ms": int(bootstrap_seconds_max * 1000)}
-        net_client = fail_fast_client(arguments)
+        self._links = BrokerLinks(settings)
+        began = time.monotonic()
+        if not self._is_ready(min(bootstrap_seconds_max / 3, _ATTEMPT_SECONDS_MAX)):
+            _await_cluster(settings, bootstrap_seconds_max - (time.monotonic() - began))
+
+    def _is_ready(self, seconds_max: float) -> bool:
+        """Whether a broker answers at once."""
         try:
-            self.client = KafkaAdminClient(kafka_client=lambda **_: net_client, **arguments)
-        except Exception as error:
-            net_client.close()
-            problem = translate(error, settings, "connecting")
-            # Where nothing listens, nothing need be asked: a mirror comes here at each attempt while a cluster is down.
-            raise (problem if is_absent(error) else with_cause(problem, settings)) from error
-        self._manager = net_client._manager
+            self._links.open(seconds_max)
+        except _UNREADY:
+            return False
+        return True
 
     @property
     def alias(self) -> str:
@@ -133,8 +140,8 @@ class ClusterConnection:
 
         Broken connections and unready brokers are retried until `wait_seconds_max` (default: `request.timeout.ms`), and
         where any broker may answer, another one is asked when one is silent for 5 s, then for 10 s, and so on; so the
-        request must bear being executed twice. `make_request` makes each attempt's request afresh, since
-        kafka-python pins the version of one that was sent. Raises the translated error.
+        request must bear being executed twice. `make_request` makes each attempt's request afresh, since its version is
+        that of the broker that is asked. Raises the translated error.
         """
         seconds = self.settings.request_timeout_seconds if wait_seconds_max is None else wait_seconds_max
         ends_at = time.monotonic() + seconds
@@ -142,14 +149,12 @@ class ClusterConnection:
         patience = seconds if node_id is not None else _ANY_BROKER_SECONDS
         while True:
             try:
-                timeout_ms = max(1.0, min(ends_at - time.monotonic(), patience) * 1000)
-                return self._manager.run(self._manager.send, make_request(), node_id, timeout_ms)
+                return self._links.ask(make_request(), node_id, min(ends_at - time.monotonic(), patience))
             except Exception as error:
                 late = time.monotonic() + pause >= ends_at
                 if late or is_refused_login(error) or not isinstance(error, _TRANSIENT):
                     raise translate(error, self.settings, doing) from error
-                if isinstance(error, client_errors.UnknownBrokerIdError):
-                    self._manager.cluster.request_update()
+                self._links.forget_brokers()
             if self.wait(pause):
                 raise translate(client_errors.KafkaConnectionError("closed"), self.settings, doing)
             pause, patience = min(pause * 2, _RETRY_SECONDS_MAX), patience * 2
@@ -159,10 +164,26 @@ class ClusterConnection:
         return self._closed.wait(seconds)
 
     def close(self) -> None:
-        """Ends the I/O thread and all connections. Idempotent."""
+        """Ends all connections. Idempotent."""
         if not self._closed.is_set():
             self._closed.set()
-            self.client.close()
+            self._links.close()
+
+
+def _await_cluster(settings: ClientSettings, seconds_max: float) -> None:
+    """Waits for a cluster that does not answer at once, by kafka-python's client, whose errors tell why it does not.
+
+    Raises ClusterUnreachable and AuthenticationFailed.
+    """
+    arguments = settings.client_arguments() | {"bootstrap_timeout_ms": int(seconds_max * 1000)}
+    net_client = fail_fast_client(arguments)
+    try:
+        KafkaAdminClient(kafka_client=lambda **_: net_client, **arguments).close()
+    except Exception as error:
+        net_client.close()
+        problem = translate(error, settings, "connecting")
+        # Where nothing listens, nothing need be asked: a mirror comes here at each attempt while a cluster is down.
+        raise (problem if is_absent(error) else with_cause(problem, settings)) from error
 
 
 def waits_within(connection: ClusterConnection, seconds: float, ends_at: float) -> bool:
