@@ -147,9 +147,8 @@ class Mirror:
 
     def jvms(self) -> list[psutil.Process]:
         """The Java processes of Spark: the engine's, and before that one that may make the class archive."""
-        return [
-            process for process in self.processes() if "org.apache.spark.deploy.SparkSubmit" in _command_of(process)
-        ]
+        main_classes = ("org.apache.spark.deploy.SparkSubmit", "org.apache.spark.api.python.PythonGatewayServer")
+        return [process for process in self.processes() if any(one in _command_of(process) for one in main_classes)]
 
     def jvm(self) -> psutil.Process:
         """The engine's Java process. Fails when there is not exactly one."""

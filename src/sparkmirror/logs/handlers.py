@@ -143,13 +143,17 @@ def _use(handler: logging.Handler) -> None:
 
 
 class JvmLogReader:
-    """Reads the JVM's stderr on a thread. `last_lines` holds its last lines, which explain a JVM that did not start."""
+    """Reads the JVM's stderr on a thread, from `listen` on. `last_lines` holds its last lines, which explain a JVM that
+    did not start."""
 
     def __init__(self, *, debug: bool) -> None:
         self._debug = debug
         self._read, self._write = os.pipe()
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._thread = threading.Thread(target=self._listen, name="sparkmirror-jvm-log", daemon=True)
+
+    def listen(self) -> None:
+        """Starts the thread; a JVM may be launched before that."""
         self._thread.start()
 
     @contextmanager

@@ -8,14 +8,16 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from sparkmirror.config.flow.flows import MirrorConfig
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
-from sparkmirror.kafka.reach import find_unreachable
 from sparkmirror.logs.handlers import log_to_stderr
 from sparkmirror.runtime.options import RunOptions
+from sparkmirror.spark.fork_server import ForkServer
+from sparkmirror.spark.gateway import JvmOptions, start_early
 from sparkmirror.spark.jvm import Launch
 from sparkmirror.stop_request import StopRequest, stop_signals
 from sparkmirror.telemetry.jmx_port import HINT, find_open_port, jmx_options
@@ -40,35 +42,48 @@ def run_with(config: MirrorConfig, options: RunOptions, stop: StopRequest, scrat
         from sparkmirror.runtime.jobs_alone import run_jobs
 
         return run_jobs(config, stop)
-    from sparkmirror.spark.session import launch_context
-
     jmx = jmx_options(os.environ)
     if (port := find_open_port(jmx)) is not None:
         log.warning("%s; %s.", port.sentence, HINT, extra={"event": "open-port"})
-    tasks = sum(flow.tasks_max for flow in config.flows)
     decodes = any(flow.transforms.steps for flow in config.flows)
     is_lean = not decodes and all(flow.lease_ring_bytes for flow in config.flows)
+    jvm = JvmOptions(is_lean=is_lean, decodes=decodes, jmx=jmx)
+    with ExitStack() as cleanup:
+        launch = _launch(config, options, scratch, jvm, cleanup)
+
+        from sparkmirror.runtime.run import MirrorRun
+
+        return MirrorRun(config, options, stop, scratch, launch).run()
+
+
+def _launch(config: MirrorConfig, options: RunOptions, scratch: Path, jvm: JvmOptions, cleanup: ExitStack) -> Launch:
+    """The JVM first: it takes longest. Then the server that forks Spark's Python processes, while this process has one
+    thread; and only then threads."""
+    started, server = None, None
+    if options.cluster is None and threading.active_count() == 1:
+        server = ForkServer.prepare(scratch)
+        started = start_early(scratch, jvm, debug=options.debug)
+    if server is not None:
+        cleanup.callback(server.close)
+        server.fork()
     threading.Thread(target=_name_unreachable, args=(config,), name="sparkmirror-reach", daemon=True).start()
-    launch = Launch(
+
+    from sparkmirror.spark.session import launch_context
+
+    tasks = sum(flow.tasks_max for flow in config.flows)
+    python = server.python if server is not None else None
+    return Launch(
         partial(
-            launch_context,
-            tasks,
-            scratch,
-            options.cluster,
-            jmx=jmx,
-            is_lean=is_lean,
-            decodes=decodes,
-            debug=options.debug,
+            launch_context, tasks, scratch, options.cluster,
+            options=jvm, started=started, python=python, debug=options.debug,
         )
-    )
-
-    from sparkmirror.runtime.run import MirrorRun
-
-    return MirrorRun(config, options, stop, scratch, launch).run()
+    )  # fmt: skip
 
 
 def _name_unreachable(config: MirrorConfig) -> None:
     """While the mirror waits for the first cluster that does not answer, the log names all that do not."""
+    from sparkmirror.kafka.reach import find_unreachable
+
     for problem in find_unreachable(config.sides):
         log.warning("%s It is asked for ten seconds: it may be starting.", problem.args[0])
 

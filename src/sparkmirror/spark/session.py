@@ -6,7 +6,7 @@ Each setting was needed or measured; DESIGN.md says which.
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from sparkmirror.logs.handlers import JvmLogReader
 from sparkmirror.pipeline.relay.schema import BATCH_BYTES, ROWS_PER_BATCH
 from sparkmirror.spark.cluster import KEY_VARIABLE, SparkCluster, local_master, needs_key
 from sparkmirror.spark.flow_records import FlowRecords
+from sparkmirror.spark.gateway import HEAP, JvmOptions, StartedJvm, start_jvm
 from sparkmirror.spark.kafka_runs import KafkaRuns
 from sparkmirror.spark.packages import import_places
 from sparkmirror.spark.privacy import private_files, socket_directory
-from sparkmirror.spark.warm_start import archive_options, spark_home
+from sparkmirror.spark.warm_start import spark_home
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ FIXED_SETTINGS: Mapping[str, str] = {
     "spark.redaction.regex": (
         "(?i)secret|password|passphrase|token|(?:access|api|account)[._-]?key|jaas|config|user[.]?info|pwd|://[^/\\s]*@"
     ),
-    "spark.driver.memory": "512m",
+    "spark.driver.memory": HEAP,
     "spark.cleaner.periodicGC.interval": "24h",
     "spark.shuffle.mapStatus.compression.codec": "lz4",
 }
@@ -67,12 +68,6 @@ _RECORD_SETTINGS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-_JVM_OPTIONS = "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=64m -XX:MaxMetaspaceSize=256m -XX:-UsePerfData"
-_QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
-"""For a JVM that no record passes one by one. Where records do, the other compiler halves what each costs."""
-_LEAN_OPTION = "-Xmn24m"
-"""For a JVM through which only leases pass: it touches all of its young generation in the end, 130 MB by default. What
-it keeps takes 56 MB more."""
 
 
 def launch_context(
@@ -80,45 +75,37 @@ def launch_context(
     scratch: Path,
     cluster: SparkCluster | None = None,
     *,
-    jvm_options: Sequence[str] | None = None,
-    jmx: Sequence[str] = (),
-    is_lean: bool = False,
-    decodes: bool = False,
+    options: JvmOptions | None = None,
+    started: StartedJvm | None = None,
+    python: Path | None = None,
     debug: bool = False,
 ) -> SparkContext:
-    """Start the JVM with a slot for each of `tasks`; may run on any thread, beside other work.
+    """Start the JVM with a slot for each of `tasks`, or use the one that was `started`; may run on any thread, beside
+    other work.
 
-    `is_lean` where no payload passes through it, nor decoded records; `decodes` where these do. `scratch` is for
-    Spark's own files, `jvm_options` replace the class archive's, `jmx` come beside them. Raises EnvironmentProblem
-    without a usable Java, or with what the JVM said when it did not start.
+    `scratch` is for Spark's own files. `python` stands for the Python of Spark's processes on this machine. Raises
+    EnvironmentProblem without a usable Java, or with what the JVM said when it did not start.
     """
     find_java()
     _quiet_pyspark()
-    _choose_python(cluster)
+    options = options or JvmOptions()
+    _choose_python(cluster, python)
     is_here = cluster is None or cluster.is_here
     home = spark_home() if is_here else None  # a cluster's machines have a SPARK_HOME of their own
     if home is not None:
         os.environ["SPARK_HOME"] = str(home)
-    archive = archive_options() if jvm_options is None else jvm_options
-    lean = [_LEAN_OPTION] if is_lean else []
-    basic = _JVM_OPTIONS if decodes else f"{_JVM_OPTIONS} {_QUICK_COMPILER}"
-    options = " ".join([basic, *lean, f"-Dlog4j2.configurationFile={_log_settings()}", *archive, *map(_quoted, jmx)])
-    master = local_master(tasks) if cluster is None else cluster.master
-    conf = SparkConf().setMaster(master).setAll(list(FIXED_SETTINGS.items()))
-    conf.set("spark.local.dir", str(scratch)).set("spark.sql.warehouse.dir", str(scratch))
-    conf.set("spark.driver.extraJavaOptions", options)
-    conf.set("spark.executor.extraJavaOptions", basic)
-    if is_here:
-        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
-        conf.set("spark.python.unix.domain.socket.dir", str(socket_directory(scratch)))
-        conf.set("spark.executor.heartbeatInterval", "60s")  # to itself
-        conf.set("spark.authenticate", "true")  # else any user of this machine may speak to the driver's ports
-    if cluster is not None:
-        conf.setAll(list(cluster.settings.items()))
+    conf = _settings(tasks, scratch, cluster, options)
+    if SparkContext._gateway is None:
+        started = started or (start_jvm(scratch, options, debug=debug) if cluster is None else None)
+        gateway = _connect(started) if started is not None else None
+        if gateway is not None:
+            SparkContext._ensure_initialized(conf=conf, gateway=gateway)
     ear = JvmLogReader(debug=debug)
+    ear.listen()
     try:
         with ear.at_launch() as stderr, private_files():
             if SparkContext._gateway is None:
+                conf.set("spark.driver.extraJavaOptions", " ".join(map(_quoted, options.words())))
                 SparkContext._ensure_initialized(conf=conf, gateway=launch_gateway(conf, {"stderr": stderr}))
             _give_key(cluster, conf)
             return SparkContext.getOrCreate(conf)
@@ -126,6 +113,39 @@ def launch_context(
         said = ear.last_words() or str(problem)
         hint = "Run again with --debug to see all of it."
         raise EnvironmentProblem(f"Spark's JVM did not start: {said}", hint) from None
+
+
+def _settings(tasks: int, scratch: Path, cluster: SparkCluster | None, options: JvmOptions) -> SparkConf:
+    master = local_master(tasks) if cluster is None else cluster.master
+    conf = SparkConf().setMaster(master).setAll(list(FIXED_SETTINGS.items()))
+    conf.set("spark.local.dir", str(scratch)).set("spark.sql.warehouse.dir", str(scratch))
+    conf.set("spark.executor.extraJavaOptions", " ".join(options.of_executors()))
+    if cluster is None or cluster.is_here:
+        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+        conf.set("spark.python.unix.domain.socket.dir", str(socket_directory(scratch)))
+        conf.set("spark.executor.heartbeatInterval", "60s")  # to itself
+        conf.set("spark.authenticate", "true")  # else any user of this machine may speak to the driver's ports
+    if cluster is not None:
+        conf.setAll(list(cluster.settings.items()))
+    return conf
+
+
+def _connect(started: StartedJvm) -> Any:
+    """PySpark's gateway to a JVM that was started without its launcher; None if that has ended."""
+    started.ear.listen()
+    told = started.wait()
+    if told is None:
+        log.debug("Spark's launcher starts the JVM, after one that said: %s", started.ear.last_words())
+        return None
+    names = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+    os.environ.update(zip(names, map(str, told), strict=True))
+    try:
+        gateway = launch_gateway()
+    finally:
+        for name in names:
+            del os.environ[name]
+    gateway.proc = started.process
+    return gateway
 
 
 def _quoted(option: str) -> str:
@@ -151,11 +171,12 @@ def _quiet_pyspark() -> None:
         server.handle_error = lambda *_: None
 
 
-def _choose_python(cluster: SparkCluster | None) -> None:
+def _choose_python(cluster: SparkCluster | None, stand_in: Path | None) -> None:
     """Set one Python command for all of Spark's Python processes, also the driver's; another Python must find the
     packages."""
     python = sys.executable if cluster is None else cluster.settings.get("spark.pyspark.python", sys.executable)
-    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
+    own = str(stand_in or sys.executable) if cluster is None else python
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = own, sys.executable
     if python != sys.executable:
         before = os.environ.get("PYTHONPATH", "")
         os.environ["PYTHONPATH"] = os.pathsep.join([*import_places(), *filter(None, [before])])
@@ -204,7 +225,3 @@ def activate(session: SparkSession) -> None:
     """Make it this thread's session: a query that starts looks for its sink there, not in its DataFrame's session."""
     jvm: Any = session.sparkContext._jvm
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
-
-
-def _log_settings() -> Path:
-    return Path(__file__).with_name("log4j2.properties")

@@ -7,39 +7,31 @@ is valid for. `python -m sparkmirror.spark.warm_start` makes it ahead of time. C
 import hashlib
 import logging
 import os
-import select
-import signal
+import re
 import subprocess
 import sys
-import tempfile
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import pyspark
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-    InputPartition,
-    WriterCommitMessage,
-)
 
 from sparkmirror.cache import cache_directory, publish_once
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
 
 log = logging.getLogger(__name__)
 
 _ARCHIVE = "classes.jsa"
-_SECONDS_MAX = 180
+_COMMAND = "java-command"
+_HOME = "{home}"
+_MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
+_LEFT_OUT = ("-Xmx", "--add-modules=jdk.incubator.vector")
+"""The heap is chosen elsewhere; vectors are of Spark's MLlib alone, and 0.03 s of a start."""
+_LAUNCHER_SECONDS_MAX = 30
 
 
 def archive_options() -> list[str]:
     """JVM options that use the archive, which is made now if this Java and Spark have none yet (some 20 s)."""
-    directory = cache_directory() / "spark" / f"classes-{_key()}"
+    directory = _archive_directory()
     if not directory.is_dir():
         log.info("Preparing Spark's class archive, once for this Java and Spark; this takes some 20 seconds.")
     try:
@@ -48,6 +40,15 @@ def archive_options() -> list[str]:
         log.warning("Spark's class archive could not be made, so starts are slower: %s", problem)
         return []
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *_IN_PLACE, *_QUIET]
+
+
+def has_archive() -> bool:
+    """Whether `archive_options` finds an archive, and takes no time."""
+    return _archive_directory().is_dir()
+
+
+def _archive_directory() -> Path:
+    return cache_directory() / "spark" / f"classes-{_key()}"
 
 
 def spark_home() -> Path | None:
@@ -62,7 +63,7 @@ def spark_home() -> Path | None:
 
 
 def _link_home(directory: Path) -> None:
-    installed = Path(pyspark.__file__).parent
+    installed = _installed()
     for part in ("bin", "jars", "sbin", "data"):
         if (installed / part).exists():
             (directory / part).symlink_to(installed / part)
@@ -70,6 +71,30 @@ def _link_home(directory: Path) -> None:
     libraries.mkdir(parents=True)
     for library in (installed / "python" / "lib").glob("py4j-*.zip"):
         (libraries / library.name).symlink_to(library)
+    with suppress(OSError, subprocess.SubprocessError, StopIteration, ValueError):
+        (directory / _COMMAND).write_text("\n".join(_ask_launcher(directory)))
+
+
+def _ask_launcher(home: Path) -> list[str]:
+    """The class path of Spark's JVM, and the options that it cannot do without, by Spark's launcher. Raises OSError,
+    SubprocessError, StopIteration and ValueError where the launcher says something else than is known."""
+    core = next((home / "jars").glob("spark-core_*.jar"))
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": core.name.split("_")[1].split("-")[0]}
+    launcher = [str(find_java()), "-Xmx128m", "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
+    said = subprocess.run(
+        [*launcher, _MAIN_CLASS, "pyspark-shell"],
+        env=environment, capture_output=True, text=True, timeout=_LAUNCHER_SECONDS_MAX, check=True,
+    ).stdout  # fmt: skip
+    words = said.replace(str(home), _HOME).strip("\0\n").split("\0")
+    options = words[words.index("-cp") + 2 : words.index(_MAIN_CLASS)]
+    return [words[words.index("-cp") + 1], *(option for option in options if not option.startswith(_LEFT_OUT))]
+
+
+def launcher_words(home: Path) -> list[str]:
+    """The class path and the options with which Spark's launcher starts its JVM; empty where they are not known."""
+    with suppress(OSError):
+        return (home / _COMMAND).read_text().replace(_HOME, str(home)).splitlines()
+    return []
 
 
 _IN_PLACE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
@@ -79,17 +104,26 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=off")
 
 
 def _key() -> str:
-    java = find_java().resolve()
-    marks = f"{pyspark.__version__} {Path(pyspark.__file__).parent} {java} {java.stat().st_mtime_ns}"
+    java, installed = find_java().resolve(), _installed()
+    version = re.search(r"__version__.*?['\"](.+)['\"]", (installed / "version.py").read_text())
+    marks = f"2 {version and version[1]} {installed} {java} {java.stat().st_mtime_ns}"
     return hashlib.sha256(marks.encode()).hexdigest()[:16]
+
+
+def _installed() -> Path:
+    """Where PySpark is; importing it would take as long as Java takes to start."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EnvironmentProblem("PySpark is not installed here.", "`pip install sparkmirror` brings it")
+    return Path(spec.origin).parent
 
 
 def _make(directory: Path) -> None:
     """Run the query in a JVM of its own, which writes the archive as it ends.
 
-    The child's stdin stays open as long as this process lives: `_end_with_parent`.
+    The child's stdin stays open as long as this process lives: `spark.warm_up`.
     """
-    command = [sys.executable, "-m", "sparkmirror.spark.warm_start", str(directory / _ARCHIVE)]
+    command = [sys.executable, "-m", "sparkmirror.spark.warm_up", str(directory / _ARCHIVE)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True, start_new_session=True
@@ -102,96 +136,6 @@ def _make(directory: Path) -> None:
         raise OSError(last[0])
 
 
-def _end_with_parent() -> None:
-    """In the child: when the mirror is gone, or time is up, so is this process and its JVM; nothing outlives a run."""
-    select.select([sys.stdin], [], [], _SECONDS_MAX)
-    os.killpg(0, signal.SIGKILL)
-
-
-class _Message(WriterCommitMessage):
-    pass
-
-
-class _Reader(DataSourceStreamReader):
-    def initialOffset(self) -> dict[str, int]:
-        return {"epoch": 0}
-
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002
-        return {"epoch": 1}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # noqa: ARG002
-        return [InputPartition(0)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002
-        from sparkmirror.pipeline.relay.schema import close
-
-        yield close()
-
-
-class _Writer(DataSourceStreamArrowWriter):
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        for _ in iterator:
-            pass
-        return _Message()
-
-    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002
-        return None
-
-    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002
-        return None
-
-
-class WarmUp(DataSource):
-    """A stream of one empty row, to load the classes that a mirror loads."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "warm-up"
-
-    def schema(self) -> str:
-        from sparkmirror.pipeline.relay.schema import ROW_DDL
-
-        return ROW_DDL
-
-    def streamReader(self, schema: Any) -> _Reader:  # noqa: ARG002
-        return _Reader()
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> _Writer:  # noqa: ARG002
-        return _Writer()
-
-
-def _run_query(archive: str) -> None:
-    """In the child: a session as a mirror's, one micro-batch, and an orderly end of the JVM."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    from pyspark.sql import functions as F
-
-    from sparkmirror.spark.session import launch_context, open_session
-    from sparkmirror.spark.warm_start import WarmUp as ImportableWarmUp
-
-    with tempfile.TemporaryDirectory(prefix="sparkmirror-warm-up-") as scratch:
-        context = launch_context(1, Path(scratch), jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"])
-        session = open_session(context)
-        session.dataSource.register(ImportableWarmUp)
-        rows = session.readStream.format("warm-up").load()
-        wanted = F.col("topic").rlike("^(?:.*)$") & ~F.col("topic").rlike("^(?:x)$")
-        routed = rows.withColumn("target_topic", F.when(wanted, F.concat(F.lit("A."), F.col("topic"))))
-        observed = routed.observe("mirror", F.sum("records").alias("records"), F.max("fetched_at").alias("at"))
-        query = observed.writeStream.format("warm-up").option("checkpointLocation", f"{scratch}/c")
-        query.trigger(availableNow=True).start().awaitTermination(_SECONDS_MAX)
-        gateway = session.sparkContext._gateway
-        session.stop()
-        assert gateway is not None
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(_SECONDS_MAX)
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        try:
-            _run_query(sys.argv[1])
-        except SparkMirrorError as problem:
-            sys.exit(problem.args[0])  # one line, the last, is what `_make` passes on
-    else:
-        archive_options()
-        import sparkmirror.batch.kernels  # noqa: F401  # compiled once, into the user's cache
+    archive_options()
+    import sparkmirror.batch.kernels  # noqa: F401  # compiled once, into the user's cache

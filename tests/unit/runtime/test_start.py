@@ -9,6 +9,7 @@ from tests.flows import config_of
 
 from sparkmirror.runtime import run, start
 from sparkmirror.runtime.options import RunOptions
+from sparkmirror.spark.gateway import JvmOptions
 from sparkmirror.stop_request import StopRequest
 
 
@@ -33,7 +34,11 @@ def test_a_jvm_through_which_leases_pass_is_given_a_small_young_generation(
         def run(self) -> int:
             return 0
 
+    begun: list[JvmOptions] = []
+    monkeypatch.setattr(start.ForkServer, "prepare", lambda _: None)
+    monkeypatch.setattr(start, "start_early", lambda _, options, **__: begun.append(options))
     monkeypatch.setattr(start, "Launch", launched.append)
     monkeypatch.setattr(run, "MirrorRun", Run)
     assert start.run_with(config_of(line), RunOptions(), StopRequest(), tmp_path) == 0
-    assert launched[0].keywords["is_lean"] is is_lean
+    assert launched[0].keywords["options"].is_lean is is_lean
+    assert begun in ([], [launched[0].keywords["options"]]), "the early JVM has the same options; none beside threads"

@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 REFUSED = {"SPARK_LAUNCHER_OPTS": "-XX:NoSuchOption"}  # of spark-class, whose JVM comes before Spark's
 WORDS = "Unrecognized VM option 'NoSuchOption'"
 
 
-def run(code: str, tmp_path: Path) -> str:
-    environment = {**os.environ, **REFUSED, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+def run(code: str, tmp_path: Path, variables: Mapping[str, str] = REFUSED) -> str:
+    environment = {**os.environ, **variables, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, "-c", code]
     ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, ended.stderr
@@ -21,14 +22,45 @@ def test_a_jvm_that_does_not_start_is_reported_with_its_last_words(tmp_path: Pat
     said = run(
         "from pathlib import Path\n"
         "from sparkmirror.errors import EnvironmentProblem\n"
+        "from sparkmirror.spark.gateway import JvmOptions\n"
         "from sparkmirror.spark.session import launch_context\n"
-        "try: launch_context(1, Path.cwd(), jvm_options=[])\n"
+        "try: launch_context(1, Path.cwd(), options=JvmOptions(archive=[]))\n"
         "except EnvironmentProblem as problem: print(problem)\n",
         tmp_path,
     )
     assert said.startswith(f"Spark's JVM did not start: {WORDS}; Error: Could not create the Java Virtual Machine"), (
         said
     )
+
+
+def test_where_java_itself_does_not_start_it_the_launcher_is_asked_and_says_why(tmp_path: Path) -> None:
+    said = run(
+        "from pathlib import Path\n"
+        "from sparkmirror.errors import EnvironmentProblem\n"
+        "from sparkmirror.spark import gateway\n"
+        "from sparkmirror.spark.session import launch_context\n"
+        "options = gateway.JvmOptions(archive=['-Xms9g'])\n"
+        "started = gateway.start_jvm(Path.cwd(), options, debug=False)\n"
+        "print('org.apache.spark.deploy.SparkSubmit' in started.process.args, started.wait())\n"
+        "try: launch_context(1, Path.cwd(), options=options)\n"
+        "except EnvironmentProblem as problem: print(problem)\n",
+        tmp_path,
+        {},
+    )
+    lines = said.splitlines()  # Java says on its standard output why it does not start
+    assert "False None" in lines, said
+    assert any(line.startswith("Spark's JVM did not start: ") for line in lines), said
+
+
+def test_what_only_sparks_launcher_knows_is_left_to_it(tmp_path: Path) -> None:
+    said = run(
+        "from pathlib import Path\n"
+        "from sparkmirror.spark import gateway\n"
+        "print(gateway.start_jvm(Path.cwd(), gateway.JvmOptions(archive=[]), debug=False))\n",
+        tmp_path,
+        {"SPARK_CONF_DIR": str(tmp_path)},
+    )
+    assert said == "None\n"
 
 
 def test_the_warning_of_a_class_archive_says_why_and_the_start_goes_on_without(tmp_path: Path) -> None:
