@@ -4,10 +4,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sparkmirror.config.fingerprint import changed_ms, fingerprint
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
@@ -53,6 +54,19 @@ _WATCHED_TICK_SECONDS = 0.25
 """The interval of the loop while a person or a program waits: for a bounded run to end, or at a terminal."""
 _STOP_SECONDS_MAX = 6.0
 _JOIN_SECONDS_MAX = 40.0
+_AT_ONCE = 8
+
+T = TypeVar("T")
+Answer = TypeVar("Answer")
+
+
+def side_by_side(ask: Callable[[T], Answer], every: Sequence[T]) -> list[Answer]:
+    """The answers for all of them, some at once: what waits for one cluster does not hold up the others. Raises what
+    the first of them in order raises."""
+    if len(every) == 1:
+        return [ask(every[0])]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sparkmirror-prepare") as pool:
+        return list(pool.map(ask, every))
 
 
 class MirrorRun:
@@ -80,13 +94,12 @@ class MirrorRun:
 
         with ExitStack() as cleanup:
             page = cleanup.enter_context(Page(self._config, self._health))
-            for flow in self._config.flows:
-                self._prepare_target(flow)
+            side_by_side(self._prepare_target, self._config.flows)
             if not self._options.once:
                 self._join_others(cleanup)
             self._flows = [self._running_flow(flow) for flow in self._config.flows]
             cleanup.enter_context(reporting([running.reporter for running in self._flows]))
-            totals = [self._prepare(running) for running in self._flows]
+            totals = side_by_side(self._prepare, self._flows)
             self._leader_jobs.begin(self._flows)
             self._start_checkpoints(cleanup)
             context = self._launch.wait(self._stop)
