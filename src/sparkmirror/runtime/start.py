@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -66,9 +66,12 @@ def _launch(config: MirrorConfig, options: RunOptions, scratch: Path, jvm: JvmOp
     if server is not None:
         cleanup.callback(server.close)
         server.fork()
-    threading.Thread(target=_name_unreachable, args=(config,), name="sparkmirror-reach", daemon=True).start()
-
+    # Behind the JVM's start, and on this thread: where two threads import kafka-python, one of them fails.
+    from sparkmirror.kafka.reach import find_unreachable
     from sparkmirror.spark.session import launch_context
+
+    reach = partial(_name_unreachable, config, find_unreachable)
+    threading.Thread(target=reach, name="sparkmirror-reach", daemon=True).start()
 
     tasks = sum(flow.tasks_max for flow in config.flows)
     python = server.python if server is not None else None
@@ -80,10 +83,8 @@ def _launch(config: MirrorConfig, options: RunOptions, scratch: Path, jvm: JvmOp
     )  # fmt: skip
 
 
-def _name_unreachable(config: MirrorConfig) -> None:
+def _name_unreachable(config: MirrorConfig, find_unreachable: Callable[..., Sequence[SparkMirrorError]]) -> None:
     """While the mirror waits for the first cluster that does not answer, the log names all that do not."""
-    from sparkmirror.kafka.reach import find_unreachable
-
     for problem in find_unreachable(config.sides):
         log.warning("%s It is asked for ten seconds: it may be starting.", problem.args[0])
 
