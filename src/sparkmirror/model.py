@@ -7,7 +7,7 @@ record, and `ledger.connect` converts there and nowhere else.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 NO_EPOCH = -1
@@ -23,9 +23,8 @@ def is_another_topic(known: object, found: UUID) -> bool:
     return NO_TOPIC_ID not in (known, found) and known != found
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """One partition of one topic; prints as Kafka writes it, `orders-3`."""
+class TopicPartition(NamedTuple):
+    """One partition of one topic; prints as Kafka writes it, `orders-3`. A tuple, whose hash no Python code makes."""
 
     topic: str
     partition: int
