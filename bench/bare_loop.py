@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID
 
 from sparkmirror.batch import crc as crc32c
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT
@@ -130,7 +129,7 @@ class LargeFrame:
 class ProducePeer:
     """A connection to a target broker and the lanes it serves: one batch of each ready lane a request."""
 
-    def __init__(self, link: Link, topic: UUID | str, version: int) -> None:
+    def __init__(self, link: Link, topic: wire.TopicKey, version: int) -> None:
         self.link = link
         self.lanes: list[Lane] = []
         self._topic = topic
@@ -190,7 +189,9 @@ class ProducePeer:
 class FetchPeer:
     """A connection to a source broker: one request under way as long as a buffer is free."""
 
-    def __init__(self, link: Link, topic: UUID | str, lanes: list[Lane], version: int, steady: "Steady | None") -> None:
+    def __init__(
+        self, link: Link, topic: wire.TopicKey, lanes: list[Lane], version: int, steady: "Steady | None"
+    ) -> None:
         self.link = link
         self.waits = False
         self._steady = steady
@@ -319,13 +320,13 @@ def connect(source: str, target: str, topic: str, target_topic: str, counted: st
     for address, some in _by_connection(readable, topic, lanes):
         link = dial(*address, fetch_state)
         version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
-        key = readable.topic_ids[topic] if version >= wire.TOPIC_ID_FETCH else topic
+        key = readable.topic_ids[topic].bytes if version >= wire.TOPIC_ID_FETCH else topic
         fetchers.append(FetchPeer(link, key, some, version, steady))
     producers: list[ProducePeer] = []
     for address, some in _by_connection(writable, target_topic, lanes):
         link = dial(*address, writing)
         version = link.version(wire.PRODUCE, wire.PRODUCE_VERSIONS)
-        key = writable.topic_ids[target_topic] if version >= wire.TOPIC_ID_PRODUCE else target_topic
+        key = writable.topic_ids[target_topic].bytes if version >= wire.TOPIC_ID_PRODUCE else target_topic
         producers.append(ProducePeer(link, key, version))
         producers[-1].lanes = some
     return Loop(fetchers, producers)

@@ -122,7 +122,7 @@ def sample_batches(bootstrap_servers: str, topic: str) -> Batches:
     view = look_up(settings, [topic])
     link = dial(*view.brokers[view.leaders[TopicPartition(topic, 0)]], settings)
     try:
-        position = wire.FetchPosition(view.topic_ids[topic], 0, 0, -1, _SAMPLE_BYTES)
+        position = wire.FetchPosition(view.topic_ids[topic].bytes, 0, 0, -1, _SAMPLE_BYTES)
         body = wire.encode_fetch(
             13, session_id=0, session_epoch=-1, positions=[position],
             wait_ms=500, bytes_min=1, bytes_max=_SAMPLE_BYTES, read_committed=False,

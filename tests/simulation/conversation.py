@@ -118,7 +118,7 @@ class Conversation:
         return UUID(str(found.topic_id)) if found.topic_id else UUID(int=0)
 
     def fetch(
-        self, label: str, key: UUID | str, offset: int, *, last_epoch: int = -1, session: tuple[int, int] = (0, -1),
+        self, label: str, key: bytes | str, offset: int, *, last_epoch: int = -1, session: tuple[int, int] = (0, -1),
         committed: bool = False,
     ) -> int:  # fmt: skip
         """All from `offset` on, in as many answers as the broker likes; of a session one answer. Returns its id."""
@@ -134,7 +134,7 @@ class Conversation:
         self.note(label, sorted(aborted))
         return session_id
 
-    def _fetch(self, key: UUID | str, offset: int, last_epoch: int, session: tuple[int, int], committed: bool) -> Any:
+    def _fetch(self, key: bytes | str, offset: int, last_epoch: int, session: tuple[int, int], committed: bool) -> Any:
         body = wire.encode_fetch(
             self.fetch_version, session_id=session[0], session_epoch=session[1],
             positions=[FetchPosition(key, 0, offset, last_epoch, 1 << 20)], wait_ms=50, bytes_min=1, bytes_max=1 << 20,
@@ -152,7 +152,7 @@ class Conversation:
             batches += [header for _, header in iterate_headers(buffer, one.start, one.stop)]
         return found.error, found.session_id, shown, aborted, batches
 
-    def produce(self, label: str, key: UUID | str, producer: tuple[int, int], sequence: int, *, records: int = 1,
+    def produce(self, label: str, key: bytes | str, producer: tuple[int, int], sequence: int, *, records: int = 1,
                 transactional_id: str | None = None, version: int = 0, hole: int = 0) -> int:  # fmt: skip
         """`hole` offsets are empty behind the last record, as a cleaner leaves them."""
         batch = memoryview(bytearray(encode_batch([(b"k", b"v")] * records, timestamp=1_700_000_000_000)))
@@ -172,7 +172,7 @@ class Conversation:
         pairs = [(key[:1], key) for key in keys]
         batch = memoryview(bytearray(encode_batch(pairs, codec, timestamp=time.time_ns() // 1_000_000)))
         stamp(batch, 0, parse_header(batch, 0), *producer, sequence, name is not None)
-        body = wire.encode_produce([ProduceItem(topic_id, 0, batch)], transactional_id=name)
+        body = wire.encode_produce([ProduceItem(topic_id.bytes, 0, batch)], transactional_id=name)
         found = wire.decode_produce(13, self.send(wire.PRODUCE, 13, b"".join(body))).partitions[0]
         self.note(label, found.error, found.base_offset)
 
@@ -183,8 +183,8 @@ class Conversation:
         while True:
             body = wire.encode_fetch(
                 self.fetch_version, session_id=0, session_epoch=-1,
-                positions=[FetchPosition(topic_id, 0, at, -1, 1 << 20)], wait_ms=50, bytes_min=1, bytes_max=1 << 20,
-                read_committed=False,
+                positions=[FetchPosition(topic_id.bytes, 0, at, -1, 1 << 20)], wait_ms=50, bytes_min=1,
+                bytes_max=1 << 20, read_committed=False,
             )  # fmt: skip
             buffer = self.send(wire.FETCH, self.fetch_version, body)
             (one,) = wire.decode_fetch(self.fetch_version, buffer).partitions
@@ -464,8 +464,8 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
     talk.topic_id(f"{topic}-absent")
     topic_id = talk.topic_id(topic)
     talk.find("script-1")
-    by_id: UUID | str = topic_id if talk.fetch_version >= wire.TOPIC_ID_FETCH else topic
-    put: UUID | str = topic_id if talk.produce_version >= wire.TOPIC_ID_PRODUCE else topic
+    by_id: bytes | str = topic_id.bytes if talk.fetch_version >= wire.TOPIC_ID_FETCH else topic
+    put: bytes | str = topic_id.bytes if talk.produce_version >= wire.TOPIC_ID_PRODUCE else topic
     _idempotence(talk, topic, put)
     _reading(talk, by_id)
     _first_protocol(talk, topic, by_id)
@@ -504,7 +504,7 @@ def converse_of_acls(talk: Conversation, topic: str) -> list[tuple[str, Any]]:
     return talk.told
 
 
-def _stranger(talk: Conversation, put: UUID | str) -> None:
+def _stranger(talk: Conversation, put: bytes | str) -> None:
     """A log takes any sequence from a producer that it does not know, and then none before it."""
     stranger = talk.initialize("an id that never wrote", "script-5")
     talk.produce("its second batch", put, stranger, 5)
@@ -650,7 +650,7 @@ def _grouping(talk: Conversation, group: str) -> None:
     talk.members("empty", group)
 
 
-def _idempotence(talk: Conversation, topic: str, put: UUID | str) -> None:
+def _idempotence(talk: Conversation, topic: str, put: bytes | str) -> None:
     older = talk.initialize("a new id", "script-1")
     talk.produce("first batch", put, older, 0, records=3)
     talk.produce("next batch", put, older, 3)
@@ -664,12 +664,12 @@ def _idempotence(talk: Conversation, topic: str, put: UUID | str) -> None:
     talk.produce("a zombie", put, older, 5)
     talk.produce("a zombie repeats", put, older, 4)
     talk.produce("an old batch again, behind a newer epoch", put, older, 3)
-    if isinstance(put, UUID):
-        talk.produce("an unknown topic id", UUID(int=77), newer, 1)
+    if isinstance(put, bytes):
+        talk.produce("an unknown topic id", UUID(int=77).bytes, newer, 1)
     talk.offsets("after idempotence", topic)
 
 
-def _reading(talk: Conversation, key: UUID | str) -> None:
+def _reading(talk: Conversation, key: bytes | str) -> None:
     talk.fetch("from the beginning", key, 0)
     talk.fetch("from the middle of a batch", key, 1)
     talk.fetch("at the end", key, 6)
@@ -681,11 +681,11 @@ def _reading(talk: Conversation, key: UUID | str) -> None:
     talk.fetch("its next step", key, 6, session=(session, 1))
     talk.fetch("a step again", key, 6, session=(session, 1))
     talk.fetch("an unknown session", key, 6, session=(12345, 1))
-    if isinstance(key, UUID):
-        talk.fetch("an unknown topic id", UUID(int=77), 0)
+    if isinstance(key, bytes):
+        talk.fetch("an unknown topic id", UUID(int=77).bytes, 0)
 
 
-def _first_protocol(talk: Conversation, topic: str, key: UUID | str) -> None:
+def _first_protocol(talk: Conversation, topic: str, key: bytes | str) -> None:
     name, version = "script-2", min(11, talk.produce_version)
     producer = talk.initialize("of transactions", name)
     talk.describe("nothing yet", name)
@@ -711,7 +711,7 @@ def _first_protocol(talk: Conversation, topic: str, key: UUID | str) -> None:
     _fencing(talk, topic, key, name, producer)
 
 
-def _fencing(talk: Conversation, topic: str, key: UUID | str, name: str, producer: tuple[int, int]) -> None:
+def _fencing(talk: Conversation, topic: str, key: bytes | str, name: str, producer: tuple[int, int]) -> None:
     talk.add("before a fence", name, producer, topic)
     talk.produce("before a fence", topic, producer, 3, transactional_id=name, version=min(11, talk.produce_version))
     talk.initialize("the fence itself", name, once=True)
@@ -744,9 +744,9 @@ def _old_holder(talk: Conversation, topic: str) -> None:
     talk.describe("in the end", name)
 
 
-def _second_protocol(talk: Conversation, topic_id: UUID, key: UUID | str) -> None:
+def _second_protocol(talk: Conversation, topic_id: UUID, key: bytes | str) -> None:
     name = "script-3"
-    put: UUID = topic_id
+    put = topic_id.bytes
     producer = talk.initialize("of the second protocol", name)
     talk.produce("adds itself", put, producer, 0, records=2, transactional_id=name, version=13)
     talk.describe("ongoing, second protocol", name)

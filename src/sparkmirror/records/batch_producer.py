@@ -19,7 +19,7 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError, 
 from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire import data_requests as wire
-from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem
+from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem, TopicKey
 from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.kafka.wire.lookup import ClusterView, look_up
 from sparkmirror.kafka.wire.producer_ids import fresh_producer
@@ -56,7 +56,7 @@ class _Request:
 
     link: Link
     version: int
-    partitions: dict[tuple[object, int], TopicPartition] = field(default_factory=dict)
+    partitions: dict[tuple[TopicKey, int], TopicPartition] = field(default_factory=dict)
 
 
 class BatchProducer:
@@ -152,7 +152,7 @@ class BatchProducer:
         items = []
         for where in partitions:
             by_id = request.version >= wire.TOPIC_ID_PRODUCE
-            key = self._view.topic_ids[where.topic] if by_id else where.topic
+            key = self._view.topic_ids[where.topic].bytes if by_id else where.topic
             request.partitions[key, where.partition] = where
             items.append(ProduceItem(key, where.partition, self._stamped(where)))
         body = wire.encode_produce(items, timeout_ms=int(self._settings.request_timeout_seconds * 1000))

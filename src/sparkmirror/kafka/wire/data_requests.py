@@ -7,11 +7,9 @@ Called by `pipeline.fetch.connection`, `pipeline.produce.connection` and the tes
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
-from uuid import UUID
 
 from sparkmirror.errors import ProtocolError
 
@@ -27,6 +25,8 @@ TOPIC_ID_PRODUCE = 13
 MAX_FRAME_BYTES = 1 << 30
 
 Buffer = bytes | bytearray | memoryview
+TopicKey = bytes | str
+"""A topic's id where the version speaks ids, as its 16 bytes, whose hash no Python code makes; else its name."""
 
 _HEADER = Struct(">hhih")
 _FETCH_HEAD = Struct(">iiibii")
@@ -40,12 +40,13 @@ _NO_MESSAGE = b"\x01\0\0"
 """No record's error, a null message, no tagged field."""
 _INT32 = Struct(">i")
 _EPOCH_END = Struct(">iq")
+_NOT_DIVERGING = (-1, -1)
 
 
 class FetchPosition(NamedTuple):
-    """One partition of a fetch request. `topic_key` is the topic's id where the version speaks ids, else its name."""
+    """One partition of a fetch request."""
 
-    topic_key: UUID | str
+    topic_key: TopicKey
     partition: int
     offset: int
     last_epoch: int
@@ -60,7 +61,7 @@ class AbortedTransaction(NamedTuple):
 class FetchedPartition(NamedTuple):
     """One partition of a fetch response; the records are `buffer[start:stop]` of the frame that was parsed."""
 
-    topic_key: UUID | str
+    topic_key: TopicKey
     partition: int
     error: int
     high_watermark: int
@@ -84,7 +85,7 @@ class FetchResponse(NamedTuple):
 class ProducedPartition(NamedTuple):
     """The broker's answer for one batch; `base_offset` is -1 when the broker does not know it (DUPLICATE_SEQUENCE)."""
 
-    topic_key: UUID | str
+    topic_key: TopicKey
     partition: int
     error: int
     base_offset: int
@@ -130,8 +131,8 @@ def _compact_string(text: str) -> bytes:
     return encode_uvarint(len(encoded) + 1) + encoded
 
 
-def _topic_key(key: UUID | str) -> bytes:
-    return key.bytes if isinstance(key, UUID) else _compact_string(key)
+def _topic_key(key: TopicKey) -> bytes:
+    return key if isinstance(key, bytes) else _compact_string(key)
 
 
 def request_header(api: int, version: int, correlation: int, client_id: str) -> bytes:
@@ -151,7 +152,7 @@ def encode_fetch(
     session_id: int,
     session_epoch: int,
     positions: Sequence[FetchPosition],
-    forgotten: Sequence[tuple[UUID | str, int]] = (),
+    forgotten: Sequence[tuple[TopicKey, int]] = (),
     wait_ms: int,
     bytes_min: int,
     bytes_max: int,
@@ -163,7 +164,7 @@ def encode_fetch(
     if version < 15:
         out += _INT32.pack(-1)
     out += _FETCH_HEAD.pack(wait_ms, bytes_min, bytes_max, int(read_committed), session_id, session_epoch)
-    topics: dict[UUID | str, list[FetchPosition]] = {}
+    topics: dict[TopicKey, list[FetchPosition]] = {}
     for position in positions:
         topics.setdefault(position.topic_key, []).append(position)
     out += encode_uvarint(len(topics) + 1)
@@ -172,7 +173,7 @@ def encode_fetch(
         for _, partition, offset, last_epoch, partition_bytes_max in members:
             out += _FETCH_PARTITION.pack(partition, -1, offset, last_epoch, -1, partition_bytes_max)
         out += b"\0"
-    gone: dict[UUID | str, list[int]] = {}
+    gone: dict[TopicKey, list[int]] = {}
     for key, partition in forgotten:
         gone.setdefault(key, []).append(partition)
     out += encode_uvarint(len(gone) + 1)
@@ -210,27 +211,34 @@ def _decode_fetch(version: int, buffer: memoryview) -> FetchResponse:
     return FetchResponse(max(throttle, 0), error, session, fetched)
 
 
-def _decode_fetched(buffer: memoryview, position: int, key: UUID | str) -> tuple[FetchedPartition, int]:
+def _decode_fetched(buffer: memoryview, position: int, key: TopicKey) -> tuple[FetchedPartition, int]:
     index, error, high_watermark, last_stable, log_start = _FETCHED.unpack_from(buffer, position)
-    transactions, position = _uvarint(buffer, position + _FETCHED.size)
+    aborted, position = _aborted(buffer, position + _FETCHED.size)
+    (preferred,) = _INT32.unpack_from(buffer, position)
+    length, start = _uvarint(buffer, position + 4)
+    stop = start + length - 1 if length else start
+    if stop > len(buffer):
+        raise ValueError("records reach beyond the frame")
+    (epoch, end), position = _diverging_epoch(buffer, stop) if buffer[stop] else (_NOT_DIVERGING, stop + 1)
+    return FetchedPartition(
+        key, index, error, high_watermark, last_stable, log_start, preferred, start, stop, aborted, epoch, end
+    ), position
+
+
+def _aborted(buffer: memoryview, position: int) -> tuple[tuple[AbortedTransaction, ...], int]:
+    if buffer[position] <= 1:
+        return (), position + 1
+    transactions, position = _uvarint(buffer, position)
     aborted = []
     for _ in range(transactions - 1):
         aborted.append(AbortedTransaction(*_ABORTED.unpack_from(buffer, position)))
         position = _skip_tags(buffer, position + _ABORTED.size)
-    (preferred,) = _INT32.unpack_from(buffer, position)
-    length, start = _uvarint(buffer, position + 4)
-    stop = start + max(length - 1, 0)
-    if stop > len(buffer):
-        raise ValueError("records reach beyond the frame")
-    diverging, position = _diverging_epoch(buffer, stop)
-    return FetchedPartition(
-        key, index, error, high_watermark, last_stable, log_start, preferred, start, stop, tuple(aborted), *diverging
-    ), position
+    return tuple(aborted), position
 
 
 def _diverging_epoch(buffer: memoryview, position: int) -> tuple[tuple[int, int], int]:
     tags, position = _uvarint(buffer, position)
-    diverging = (-1, -1)
+    diverging = _NOT_DIVERGING
     for _ in range(tags):
         tag, position = _uvarint(buffer, position)
         size, position = _uvarint(buffer, position)
@@ -243,7 +251,7 @@ def _diverging_epoch(buffer: memoryview, position: int) -> tuple[tuple[int, int]
 class ProduceItem(NamedTuple):
     """One batch for one target partition; `records` is a whole v2 batch."""
 
-    topic_key: UUID | str
+    topic_key: TopicKey
     partition: int
     records: memoryview
 
@@ -257,7 +265,7 @@ def encode_produce(
     """
     head = bytearray(b"\0" if transactional_id is None else _compact_string(transactional_id))
     head += _PRODUCE_HEAD.pack(-1, timeout_ms)
-    topics: dict[UUID | str, list[ProduceItem]] = {}
+    topics: dict[TopicKey, list[ProduceItem]] = {}
     for item in items:
         topics.setdefault(item.topic_key, []).append(item)
     head += encode_uvarint(len(topics) + 1)
@@ -297,7 +305,7 @@ def _decode_produce(version: int, buffer: memoryview) -> ProduceResponse:
     return ProduceResponse(max(throttle, 0), produced)
 
 
-def _decode_produced(buffer: memoryview, position: int, key: UUID | str) -> tuple[ProducedPartition, int]:
+def _decode_produced(buffer: memoryview, position: int, key: TopicKey) -> tuple[ProducedPartition, int]:
     index, error, base_offset, _append_time, _log_start = _PRODUCED.unpack_from(buffer, position)
     position += _PRODUCED.size
     if buffer[position : position + 3] == _NO_MESSAGE:
@@ -313,15 +321,10 @@ def _decode_produced(buffer: memoryview, position: int, key: UUID | str) -> tupl
     return ProducedPartition(key, index, error, base_offset, "; ".join(filter(None, [message, *messages]))), position
 
 
-def _read_topic_key(buffer: memoryview, position: int, *, by_id: bool) -> tuple[UUID | str, int]:
+def _read_topic_key(buffer: memoryview, position: int, *, by_id: bool) -> tuple[TopicKey, int]:
     if by_id:
-        return _topic_id(bytes(buffer[position : position + 16])), position + 16
+        return bytes(buffer[position : position + 16]), position + 16
     return _read_string(buffer, position)
-
-
-@lru_cache(maxsize=1 << 16)
-def _topic_id(raw: bytes) -> UUID:
-    return UUID(bytes=raw)
 
 
 def _read_string(buffer: memoryview, position: int) -> tuple[str, int]:
@@ -336,6 +339,8 @@ def _finish(buffer: memoryview, position: int) -> None:
 
 
 def _skip_tags(buffer: memoryview, position: int) -> int:
+    if not buffer[position]:
+        return position + 1
     tags, position = _uvarint(buffer, position)
     for _ in range(tags):
         _, position = _uvarint(buffer, position)

@@ -109,7 +109,7 @@ class CommandTail:
     def ask(self) -> None:
         """Send the next long poll. Raises OSError."""
         assert self.connection is not None
-        key = self._topic_id if self.connection.by_id else self._topic
+        key = self._topic_id.bytes if self.connection.by_id else self._topic
         self.connection.send({(key, 0): FetchPosition(key, 0, self._offset, -1, 1 << 20)})
 
     def receive(self) -> list[Command]:

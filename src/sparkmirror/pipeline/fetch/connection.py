@@ -12,12 +12,11 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import data_requests as wire
-from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchPosition, FetchResponse
+from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchPosition, FetchResponse, TopicKey
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.pipeline.relay.ring import PrivateMemory, Ring
 
@@ -40,7 +39,7 @@ _LONG_SECONDS = 0.1
 _SEND_SECONDS = 5.0
 _LENGTH = struct.Struct(">i")
 
-PartitionKey = tuple[UUID | str, int]
+PartitionKey = tuple[TopicKey, int]
 
 
 @dataclass(frozen=True, slots=True)

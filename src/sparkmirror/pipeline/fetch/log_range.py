@@ -29,7 +29,7 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import AuthenticationFailed, ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchPosition
+from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchPosition, TopicKey
 from sparkmirror.kafka.wire.lookup import dial_leader
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
@@ -84,7 +84,7 @@ class _Reader:
         self._limits = FetchLimits(_ANSWER_BYTES, _ANSWER_BYTES, 1, 500, wanted.read_committed)
         self._connection: FetchConnection | None = None
         self._asked = -1
-        self._topic_key: object = None
+        self._topic_key: TopicKey = ""
         self._problem = ""
         self._is_bare = False
 
@@ -156,12 +156,12 @@ class _Reader:
             raise AnotherTopic(f"{where.topic} on {self._settings.alias} was deleted and made again.")
         connection = FetchConnection(link, PrivateMemory(), self._limits)
         self._connection = connection
-        self._topic_key = view.topic_ids[where.topic] if connection.by_id else where.topic
+        self._topic_key = view.topic_ids[where.topic].bytes if connection.by_id else where.topic
         return connection
 
     def _ask(self, connection: FetchConnection, position: int) -> None:
         connection.send_alone(
-            FetchPosition(self._topic_key, self._wanted.where.partition, position, NO_EPOCH, _ANSWER_BYTES)  # type: ignore[arg-type]
+            FetchPosition(self._topic_key, self._wanted.where.partition, position, NO_EPOCH, _ANSWER_BYTES)
         )
 
     def _receive(self, connection: FetchConnection) -> Frame | None:

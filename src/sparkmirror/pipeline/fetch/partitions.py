@@ -128,7 +128,7 @@ class PartitionFetchState:
         return self.end is not None and self.offset >= self.end
 
     def key(self, by_id: bool) -> PartitionKey:
-        return (self.topic_id if by_id else self.partition.topic, self.partition.partition)
+        return (self.topic_id.bytes if by_id else self.partition.topic, self.partition.partition)
 
 
 class _Home:

@@ -13,6 +13,7 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.data_requests import TopicKey
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.connection import PLAIN, Dialect, ProduceConnection
@@ -96,8 +97,8 @@ class Brokers:
         """Look topics up before anything waits for them: their leaders, addresses, how far away they are."""
         self._leaders.prefetch(topics)
 
-    def topic_key(self, connection: ProduceConnection, topic: str) -> UUID | str:
-        return self._leaders.topic_ids[topic] if connection.by_id else topic
+    def topic_key(self, connection: ProduceConnection, topic: str) -> TopicKey:
+        return self._leaders.topic_ids[topic].bytes if connection.by_id else topic
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Look the leaders up again before the next batch goes out."""

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import data_requests as wire
-from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem
+from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem, TopicKey
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.pace import RequestPace
@@ -42,35 +41,34 @@ class Dialect(NamedTuple):
 
 PLAIN: Final = Dialect()
 
-Part = tuple[UUID | str, PartitionBuffer, Batch]
+Part = tuple[TopicKey, PartitionBuffer, Batch]
 """What a request carries for one partition, with the key of its topic."""
-BatchKey = int | tuple[UUID | str, int]
-"""The number of a partition, and the key of its topic where a request has several: hashing an id takes longer than all
-else that is done for an answer."""
+BatchKey = int | tuple[TopicKey, int]
+"""The number of a partition, and the key of its topic where a request has several."""
 
 
 class Request(NamedTuple):
     """One that is not answered yet: what it carries. `topic` is the key of its only topic."""
 
     sent_at: float
-    topic: UUID | str | None
+    topic: TopicKey | None
     batches: dict[BatchKey, tuple[PartitionBuffer, Batch]]
 
     @classmethod
     def of(cls, sent_at: float, parts: Sequence[Part]) -> "Request":
         topic = parts[0][0]
-        if all(key is topic for key, _, _ in parts):
+        if all(key == topic for key, _, _ in parts):
             return cls(sent_at, topic, {buffer.target.partition: (buffer, batch) for _, buffer, batch in parts})
         several: dict[BatchKey, tuple[PartitionBuffer, Batch]] = {
             (key, buffer.target.partition): (buffer, batch) for key, buffer, batch in parts
         }
         return cls(sent_at, None, several)
 
-    def key_of(self, topic: UUID | str, partition: int) -> BatchKey | None:
+    def key_of(self, topic: TopicKey, partition: int) -> BatchKey | None:
         """The key of a partition that is answered for; None for one of a topic that was not asked for."""
         if self.topic is None:
             return (topic, partition)
-        return partition if topic is self.topic or topic == self.topic else None
+        return partition if topic == self.topic else None
 
 
 class Answer(NamedTuple):

@@ -23,8 +23,8 @@ Partition = Topic.PartitionData
 Produced = ProduceResponse.TopicProduceResponse
 
 
-def key(topic: UUID, version: int, first_by_id: int = 13) -> UUID | str:
-    return topic if version >= first_by_id else NAMES[topic]
+def key(topic: UUID, version: int, first_by_id: int = 13) -> bytes | str:
+    return topic.bytes if version >= first_by_id else NAMES[topic]
 
 
 def framed(message: object) -> memoryview:
@@ -133,7 +133,7 @@ def test_a_fetch_request_is_read_by_kafka_python_as_it_was_meant(version: int) -
     assert (request.isolation_level, request.rack_id, request.replica_id) == (1, "rack-ä", -1)
     by_id = version >= wire.TOPIC_ID_FETCH
     asked = [
-        (topic.topic_id if by_id else topic.topic, p.partition, p.fetch_offset, p.last_fetched_epoch)
+        (topic.topic_id.bytes if by_id else topic.topic, p.partition, p.fetch_offset, p.last_fetched_epoch)
         for topic in request.topics
         for p in topic.partitions
     ]
@@ -144,7 +144,7 @@ def test_a_fetch_request_is_read_by_kafka_python_as_it_was_meant(version: int) -
     ]
     assert {p.current_leader_epoch for topic in request.topics for p in topic.partitions} == {-1}
     (forgotten,) = request.forgotten_topics_data
-    assert (forgotten.topic_id if by_id else forgotten.topic, list(forgotten.partitions)) == (
+    assert (forgotten.topic_id.bytes if by_id else forgotten.topic, list(forgotten.partitions)) == (
         key(PAYMENTS, version),
         [1, 2],
     )
@@ -185,7 +185,7 @@ def test_a_produce_request_is_read_by_kafka_python_as_it_was_meant(version: int,
     assert (request.transactional_id, request.acks, request.timeout_ms) == (transactional_id, -1, 12_345)
     by_id = version >= wire.TOPIC_ID_PRODUCE
     sent = [
-        (topic.topic_id if by_id else topic.name, p.index, bytes(p.records))
+        (topic.topic_id.bytes if by_id else topic.name, p.index, bytes(p.records))
         for topic in request.topic_data
         for p in topic.partition_data
     ]
@@ -218,7 +218,7 @@ def test_tagged_fields_of_later_versions_are_stepped_over_everywhere() -> None:
     frame = b"\0\0\0\7" + tag + b"\0\0\0\0" + b"\0\0" + b"\0\0\0\5" + b"\x02" + topic + tag
     response = wire.decode_fetch(13, memoryview(frame))
     (fetched,) = response.partitions
-    assert (response.session_id, fetched.topic_key, fetched.partition) == (5, ORDERS, 3)
+    assert (response.session_id, fetched.topic_key, fetched.partition) == (5, ORDERS.bytes, 3)
     assert fetched.aborted == (AbortedTransaction(4000, 77),)
     assert frame[fetched.start : fetched.stop] == b"data"
 

@@ -12,7 +12,7 @@ from sparkmirror.pipeline.fetch.connection import (
     PartitionKey,
 )
 
-TOPIC = UUID(int=7)
+TOPIC = UUID(int=7).bytes
 
 
 def wanted(**offsets: int) -> dict[PartitionKey, FetchPosition]:

@@ -92,8 +92,8 @@ class Broker:
 
 def walked(partitions: Partitions, node: int, now: float) -> dict[PartitionKey, FetchPosition]:
     return {
-        (each.topic_id, each.partition.partition): FetchPosition(
-            each.topic_id, each.partition.partition, each.offset, each.leader_epoch, 1 << 20
+        (each.topic_id.bytes, each.partition.partition): FetchPosition(
+            each.topic_id.bytes, each.partition.partition, each.offset, each.leader_epoch, 1 << 20
         )
         for each in partitions
         if each.node == node and each.topic_id != NO_TOPIC_ID and not each.is_chased and each.may_read(now)
@@ -146,5 +146,5 @@ def test_one_partition_with_news_among_many_is_all_that_is_looked_at(monkeypatch
         PartitionFetchState, "may_read", lambda self, now: looked_at.append(self) or may_read(self, now)
     )
     many[500].offset += 1
-    assert partitions.wanted(1, by_id=True, now=1.0)[TOPIC, 500].offset == 101
-    assert (partitions.take_changes(1), looked_at) == ({(TOPIC, 500)}, [many[500]])
+    assert partitions.wanted(1, by_id=True, now=1.0)[TOPIC.bytes, 500].offset == 101
+    assert (partitions.take_changes(1), looked_at) == ({(TOPIC.bytes, 500)}, [many[500]])

@@ -45,7 +45,7 @@ class Answered:
 
 
 def fetched(number: int, size: int, *, error: int = 0, readable: int = 5, diverging: int = -1) -> FetchedPartition:
-    return FetchedPartition(TOPIC_ID, number, error, 5, readable, 0, -1, 0, size, (), -1, diverging)
+    return FetchedPartition(TOPIC_ID.bytes, number, error, 5, readable, 0, -1, 0, size, (), -1, diverging)
 
 
 class Field:

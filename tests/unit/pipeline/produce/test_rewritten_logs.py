@@ -178,7 +178,7 @@ class Rewriting(RuleBasedStateMachine):
             error = OUT_OF_RANGE * (offset > len(log.records))
             data = b"".join(_batch(at, *log.records[at]) for at in range(offset, len(log.records))[:count])
         end = len(log.records)
-        return FetchedPartition(self.topic_id, 0, error, end, end, 0, -1, 0, len(data), (), *diverging), data
+        return FetchedPartition(self.topic_id.bytes, 0, error, end, end, 0, -1, 0, len(data), (), *diverging), data
 
     @precondition(lambda self: self.peer.orders)
     @rule()
