@@ -35,11 +35,11 @@ def chosen(value_bytes: int, count: int, traffic: Traffic, codec: Codec = Codec.
 def test_batches_of_one_small_record_are_merged_up_to_the_limit() -> None:
     assert chosen(100, 3000, NEAR) == 3000
     assert chosen(100, 10_000, NEAR) == MEGABYTE // len(encode_batch([(None, bytes(100))]))
-    assert chosen(100, 4, NEAR) == 4
+    assert chosen(100, 8, NEAR) == 8
 
 
 def test_few_batches_are_not_worth_it_near_by_and_one_never_is() -> None:
-    assert chosen(100, 3, NEAR) == chosen(100, 2, NEAR) == 1
+    assert chosen(100, 7, NEAR) == chosen(100, 2, NEAR) == 1
     assert chosen(100, 3, FAR) == 3
     assert chosen(100, 1, NEAR) == chosen(100, 1, FAR) == 1
 

@@ -1,4 +1,5 @@
-"""A partition buffer that hands a run on at once where only one whole batch is in it, and nothing waits before it.
+"""A partition buffer that hands a run on at once where nothing waits before it: one whole batch, or a few small ones
+that become one.
 
 A mirror that is caught up has little else. Owned by `pipeline.produce.gate`, which makes them for source partitions.
 """
@@ -7,6 +8,7 @@ from collections.abc import Callable
 
 from sparkmirror.batch.append_time import settle_append_time
 from sparkmirror.batch.header import APPEND_TIME, CODEC_MASK, CONTROL, HEADER_BYTES, BatchHeader, parse_header, refusal
+from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches
 from sparkmirror.batch.piece import Span
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.fencing import ProducerIdentity
@@ -43,7 +45,10 @@ class DirectBuffer(PartitionBuffer):
         """The batch of a run that `is_next`, stamped. None for a run that does not pass as it is: it is not taken."""
         header = self._lone_header(run, data)
         if header is None:
-            return None
+            joined = self._join(run, data)
+            if joined is None:
+                return None
+            data, header = joined
         now, in_flight = self._clock.monotonic(), self._in_flight
         if not in_flight.batches:
             in_flight.rested(now - self.progressed_at)
@@ -56,6 +61,20 @@ class DirectBuffer(PartitionBuffer):
         in_flight.batches.append(batch)
         self.position = run.next_offset
         return batch
+
+    def _join(self, run: Announcement, data: memoryview) -> tuple[memoryview, BatchHeader] | None:
+        """All of the run as one batch; None if it is not a few small batches that can be one."""
+        packing, limit_bytes = self._packing, self.limits.merged_bytes
+        if not packing.merging or run.size > min(JOINED_BYTES_MAX, packing.batch_bytes, limit_bytes):
+            return None
+        batches = leading_batches(data)
+        if len(batches) < 2 or sum([len(one) for one, _ in batches]) != run.size:
+            return None
+        first = batches[0][1]
+        if first.base_offset < run.first_offset or first.partition_leader_epoch != self._handed_on.leader_epoch:
+            return None
+        joined = join(batches, self.unpacking)
+        return None if joined is None else (memoryview(joined), parse_header(joined, 0))
 
     def _lone_header(self, run: Announcement, data: memoryview) -> BatchHeader | None:
         try:

@@ -2,8 +2,9 @@
 by `pipeline.produce.buffer`.
 
 `prepare` looks at the head of a buffer's queue before each batch. What cannot pass through (`batch.header.refusal`) is
-rebuilt by `batch.rewrite`; small batches are merged where `batch.merging` says that it pays, also across runs. As in
-Java's producer, the linger time runs from the first record on, and a full batch is sent at once.
+rebuilt by `batch.rewrite`. Small batches become one, also across runs: a few by `batch.joining`, many where
+`batch.merging` says that it pays. As in Java's producer, the linger time runs from the first record on, and a full
+batch is sent at once.
 """
 
 import sys
@@ -17,9 +18,10 @@ from typing import Final
 from sparkmirror.batch.append_time import settle_append_time
 from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
+from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches, may_join
 from sparkmirror.batch.loading import kernels_pay, kernels_soon
 from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay, passing_seconds
-from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.rewrite import Limits, rewrite
 from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX, Unpacking
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -115,7 +117,28 @@ class Packing:
             queued.header = header = settle_append_time(batch, header) or header
         if self._must_rewrite(header, queued, limits):
             self._rewrite(queued, limits, traffic, unpacking)
-        elif self.merging and not unpacking.is_poor and self._may_merge(header, queued, queue, traffic):
+        elif self.merging and not unpacking.is_poor and queued.at >= queued.pass_until:
+            queued = self._put_together(header, queued, queue, limits, traffic, unpacking)
+        return queued
+
+    def _put_together(
+        self,
+        header: BatchHeader,
+        queued: QueuedRecords,
+        queue: deque[QueuedRecords],
+        limits: TopicLimits,
+        traffic: Traffic,
+        unpacking: Unpacking,
+    ) -> QueuedRecords:
+        """The queue's head, where the next batch may be joined or merged with those behind it."""
+        waiting_bytes = _waiting_bytes(queue, traffic.max_batch_bytes)
+        if waiting_bytes == header.total_bytes:
+            return queued
+        if waiting_bytes <= JOINED_BYTES_MAX and may_join(header) and not self.clamp_timestamps:
+            queued = _fuse_head(queue, JOINED_BYTES_MAX)
+            if not queued.seek_batch() or _join(queued, min(limits.merged_bytes, self.batch_bytes), unpacking):
+                return queued
+        if not unpacking.is_poor and self._may_merge(header, waiting_bytes, traffic):
             queued = _fuse_head(queue, traffic.merged_bytes_max(header.codec))
             self._merge(queued, header, limits, traffic, unpacking)
         return queued
@@ -164,12 +187,7 @@ class Packing:
         """The latest timestamp that a record may have, in ms; a minute less than allowed, since clocks differ."""
         return time.time_ns() // 1_000_000 + max(limits.timestamp_room_ms - 60_000, 0)
 
-    def _may_merge(
-        self, header: BatchHeader, queued: QueuedRecords, queue: deque[QueuedRecords], traffic: Traffic
-    ) -> bool:
-        if queued.at < queued.pass_until:
-            return False
-        waiting_bytes = _waiting_bytes(queue, traffic.max_batch_bytes)
+    def _may_merge(self, header: BatchHeader, waiting_bytes: int, traffic: Traffic) -> bool:
         if not may_pay(header.total_bytes, header.codec, waiting_bytes, traffic):
             return False
         return kernels_pay(passing_seconds(waiting_bytes // header.total_bytes, traffic))
@@ -222,6 +240,24 @@ def _waiting_bytes(queue: deque[QueuedRecords], enough_bytes: int = sys.maxsize)
         if waiting_bytes > enough_bytes:
             break
     return waiting_bytes
+
+
+def _join(queued: QueuedRecords, bytes_max: int, unpacking: Unpacking) -> bool:
+    """Make one batch of the next ones of a run, if they are few and small, and there are several."""
+    batches = leading_batches(queued.data[queued.at :], min(bytes_max, JOINED_BYTES_MAX))
+    joined = join(batches, unpacking) if len(batches) > 1 else None
+    if joined is None:
+        return False
+    last = batches[-1][1]
+    first, end = batches[0][1].base_offset, last.next_offset
+    pieces = [Piece(joined, (Span(first, end - first),), end - first)]
+    stop = queued.at + sum(len(data) for data, _ in batches)
+
+    def make(first_offset: int) -> Iterator[Piece]:
+        return iter(pieces if first_offset < end else ())
+
+    queued.rewrite(stop, end, last.partition_leader_epoch, make, is_one=False)
+    return True
 
 
 def _fuse_head(queue: deque[QueuedRecords], bytes_max: int) -> QueuedRecords:

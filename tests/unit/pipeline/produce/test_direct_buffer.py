@@ -160,10 +160,10 @@ def test_only_what_continues_the_partition_by_the_same_producer_is_next() -> Non
 
 @pytest.mark.parametrize(
     "data",
-    [batch() + batch(first=41), bytearray(with_attributes(bytes(batch()), CONTROL)), batch(first=39),
+    [batch() + batch(first=42), bytearray(with_attributes(bytes(batch()), CONTROL)), batch(first=39),
      batch(epoch=EPOCH + 1), batch()[:-1], batch()[:50],
      bytearray(sealed(batch()[:23] + b"\0\0\0\x05" + batch()[27:])), batch(200)],
-    ids=["two batches", "control", "to be cut", "another epoch", "cut off", "no header", "holes", "too large"],
+    ids=["a hole between two", "control", "to be cut", "another epoch", "cut off", "no header", "holes", "too large"],
 )  # fmt: skip
 def test_what_does_not_pass_as_it_is_is_not_touched(data: bytearray) -> None:
     buffer = new_buffer(limits=TopicLimits(1000))

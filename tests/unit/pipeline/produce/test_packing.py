@@ -115,13 +115,24 @@ def test_a_lone_record_with_append_time_passes_in_its_own_memory() -> None:
     assert [(record.timestamp, record.value) for record in decode_records(sent.data)] == [(NOW_MS + 5, b"v")]
 
 
-@pytest.mark.parametrize(("waiting", "sent_batches"), [(2, 2), (3, 3), (4, 1)])
-def test_a_few_small_batches_that_wait_pass_near_the_target(waiting: int, sent_batches: int) -> None:
+@pytest.mark.parametrize(("waiting", "sent_batches"), [(2, 2), (7, 7), (8, 1)])
+def test_a_few_batches_of_many_records_that_wait_pass_near_the_target(waiting: int, sent_batches: int) -> None:
     buffer = new_buffer(Packing())
-    accept(buffer, waiting, *(batch(offset, [b"%d" % offset]) for offset in range(waiting)))
+    accept(buffer, 20 * waiting, *(batch(20 * at, [b"%d" % at] * 20) for at in range(waiting)))
     sent = list(send_all(buffer))
-    assert [one.records for one in sent] == [waiting // sent_batches] * sent_batches
-    assert values_of(sent) == [b"%d" % offset for offset in range(waiting)]
+    assert [one.records for one in sent] == [20 * waiting // sent_batches] * sent_batches
+    assert values_of(sent) == [b"%d" % at for at in range(waiting) for _ in range(20)]
+
+
+def test_a_few_batches_of_few_records_that_wait_become_one_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkmirror.pipeline.produce.packing.kernels_pay", lambda _: False)
+    buffer = new_buffer(Packing())
+    accept(buffer, 2, batch(0, [b"0"]), batch(1, [b"1"]))
+    accept(buffer, 3, batch(2, [b"2"]))
+    (sent,) = send_all(buffer)
+    assert sent.spans == (Span(0, 3),)
+    assert values_of([sent]) == [b"0", b"1", b"2"]
+    assert (buffer.acknowledged, buffer.idle) == (3, True)
 
 
 def test_large_batches_pass_untouched_however_many_wait() -> None:
@@ -298,7 +309,7 @@ def with_base(data: bytes, offset: int) -> bytes:
 def test_a_refused_batch_is_split_where_it_stands_and_what_follows_keeps_its_sequence() -> None:
     """Without reading it again: a bounded read may be over by then."""
     limits = TopicLimits()
-    buffer = new_buffer(Packing(), limits=limits)
+    buffer = new_buffer(Packing(merging=False), limits=limits)
     accept(buffer, 12, batch(0, [b"x" * 400] * 10), batch(10, [b"y"] * 2))
     first, second = (buffer.next_batch(1000, 7) for _ in range(2))
     assert first is not None and second is not None
@@ -386,7 +397,7 @@ def test_many_small_batches_wait_for_kernels_that_are_being_loaded(monkeypatch: 
     accept(own, 1200, *small)
     assert many.awaits_kernels
     assert not few.awaits_kernels and not own.awaits_kernels
-    accept(far, 50, *small[:50])
+    accept(far, 1000, *(batch(20 * at, [b"v"] * 20) for at in range(50)))
     first = far.next_batch(1000, 7)
     assert first is not None
     first.sent_at -= 0.1
