@@ -96,7 +96,7 @@ MUTATIONS = (
     Mutation("a batch that is read from its middle is taken whole", f"{_PRODUCE}/gate.py",
              "QueuedRecords(delivery.payload, buffer.position,", "QueuedRecords(delivery.payload, 0,"),
     Mutation("an announcement that does not wait for the rows before it", f"{_PRODUCE}/arrivals.py",
-             "if found is not None and found.row_batches <= self._batches else None", ""),
+             "self._listener.take(self._batches)", "self._listener.take(1 << 62)"),
     Mutation("an announcement that continues nothing", f"{_FETCH}/extents.py",
              "self._ends.get(slot) != (run.first_offset, run.leader_epoch, turns)", "slot not in self._ends"),
     Mutation("a gap of a log that has turned since", f"{_PRODUCE}/gate.py",

@@ -8,7 +8,7 @@ control page; owned by `pipeline.produce.sender`.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
@@ -34,12 +34,13 @@ class Arrivals:
         """A batch of rows, before which the reader made so many announcements."""
         self._waiting.append(_RowBatch(announced, tuple(rows)))
 
-    def take(self) -> Delivery | Bundle | Announcement | None:
-        """What comes next; None as long as it is not here."""
+    def take_announced(self) -> Sequence[Announcement]:
+        """The announcements that come next; none where a row does, or as long as they are not here."""
+        return () if self._rows or self._listener is None else self._listener.take(self._batches)
+
+    def take_row(self) -> Delivery | Bundle | None:
+        """The row that comes next, after `take_announced` had nothing; None as long as it is not here."""
         while not self._rows:
-            announcement = None if self._listener is None else self._listener.take(self._batches)
-            if announcement is not None:
-                return announcement
             if not self._may_begin_batch():
                 return None
             self._rows.extend(self._waiting.popleft().rows)
@@ -48,11 +49,10 @@ class Arrivals:
 
     def __bool__(self) -> bool:
         """Whether there is something to take."""
-        return bool(self._rows) or self._next_announcement() is not None or self._may_begin_batch()
+        return bool(self._rows) or self._is_announced() or self._may_begin_batch()
 
-    def _next_announcement(self) -> Announcement | None:
-        found = None if self._listener is None else self._listener.peek()
-        return found if found is not None and found.row_batches <= self._batches else None
+    def _is_announced(self) -> bool:
+        return self._listener is not None and self._listener.is_next(self._batches)
 
     def _may_begin_batch(self) -> bool:
         heard = 0 if self._listener is None else self._listener.heard

@@ -124,29 +124,28 @@ class ProduceTask:
                 self._isolation.hold(buffer, reason)
         self.apply()
 
-    def take(self, arrived: Delivery | Bundle | Announcement) -> None:
-        """Take a row, an announcement, or a range of records that go to several partitions."""
-        if isinstance(arrived, Announcement) and self._direct.take(arrived):
-            return
+    def take_announced(self, announcements: Iterable[Announcement]) -> None:
+        """Take announcements, in order."""
+        direct = self._direct
+        for announcement in announcements:
+            if not direct.take(announcement):
+                direct.send()
+                run = self._extents.deliver(announcement)
+                touched = None if run is None else self._gate.take_run(run)
+                self._offer_fresh(() if touched is None else (touched,))
+
+    def take(self, arrived: Delivery | Bundle) -> None:
+        """Take a row, or a range of records that go to several partitions."""
         self._direct.send()
-        fresh: Sequence[PartitionBuffer]
-        if isinstance(arrived, Bundle):
-            fresh = self._routing.take(arrived)
-        elif isinstance(arrived, Announcement):
-            fresh = self._take_announced(arrived)
-        else:
-            fresh = self._take_row(arrived)
+        self._offer_fresh(self._routing.take(arrived) if isinstance(arrived, Bundle) else self._take_row(arrived))
+
+    def _offer_fresh(self, fresh: Sequence[PartitionBuffer]) -> None:
         if self._effects:
             self.apply()
         for buffer in fresh:
             if until := buffer.linger.tell_end():
                 self._isolation.back_off(buffer, until)
             self._dispatch.offer(buffer)
-
-    def _take_announced(self, announcement: Announcement) -> Sequence[PartitionBuffer]:
-        run = self._extents.deliver(announcement)
-        touched = None if run is None else self._gate.take_run(run)
-        return () if touched is None else (touched,)
 
     def _take_row(self, delivery: Delivery) -> Sequence[PartitionBuffer]:
         """The buffer that may now have a batch to send, if there is one."""
@@ -183,7 +182,8 @@ class ProduceTask:
             self._dispatch.watch(connection)
         except (OSError, ProtocolError, KeyError):
             self._dispatch.lose(connection)
-        self.apply()
+        if self._effects:
+            self.apply()
 
     def _take_answers(self, connection: ProduceConnection) -> None:
         now = self._clock.monotonic()

@@ -132,8 +132,7 @@ class Sender:
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
-        while (arrived := self._arrivals.take()) is not None:
-            self._task.take(arrived)
+        self._take_arrivals()
         if now >= self._tend_at or (now >= self._timers_at and self._task.has_timers):
             self._timers_at, self._tend_at = now + _TEND_SECONDS, now + _CALM_TEND_SECONDS
             self._task.tend(now, self._background.collect())
@@ -144,6 +143,16 @@ class Sender:
         for key, events in served:
             self._serve(key.data, events)
         self._publish()
+
+    def _take_arrivals(self) -> None:
+        arrivals, task = self._arrivals, self._task
+        while True:
+            if announced := arrivals.take_announced():
+                task.take_announced(announced)
+            elif (row := arrivals.take_row()) is not None:
+                task.take(row)
+            else:
+                return
 
     def _publish(self) -> None:
         if self._peer is not None:

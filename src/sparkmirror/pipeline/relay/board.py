@@ -7,12 +7,14 @@ each says how many batches of rows must be taken before it. A full board takes n
 Owned by `pipeline.relay.ring`, which has room for it behind its own words. Each word is written by one side only.
 """
 
+import os
 import struct
 import threading
 from typing import Final, NamedTuple
 
 ENTRIES: Final = 1024
 _ENTRY: Final = struct.Struct("<4I6q")
+_unpack_entry = _ENTRY.unpack_from
 _WORD: Final = 8
 
 # Word numbers; each has a cache line of its own.
@@ -20,16 +22,20 @@ _ANNOUNCED, _HEARD, _LISTENS = 0, 8, 16
 _ENTRIES_AT: Final = 24 * _WORD
 BOARD_BYTES: Final = _ENTRIES_AT + ENTRIES * _ENTRY.size
 
+_KEEPS_ORDER: Final = os.uname().machine.lower() in {"x86_64", "amd64", "i686"}
+"""Such processors show each other stores in their order, do loads in theirs, and let no store overtake a load."""
 _lock = threading.Lock()
 
 
 def fence() -> None:
-    """A full memory barrier: what this thread wrote before is visible before what it reads or writes next.
+    """What this thread read and wrote before comes before what it writes next, and what it read before what it reads
+    next. Nobody here needs a store to be visible before a later load, the one order that x86 does not keep.
 
-    Python has none of its own, and processors keep stores behind loads (x86) or reorder most accesses (ARM). To take a
-    free lock is a locked instruction on x86. On ARM to release one orders what came before it, and to take it again
+    Python has no memory barrier of its own. On ARM to release a lock orders what came before it, and to take it again
     orders what follows: hence twice. No other process uses the lock; its instructions are what counts.
     """
+    if _KEEPS_ORDER:
+        return
     with _lock:
         pass
     with _lock:
@@ -91,34 +97,38 @@ class Listener:
         self._memory = memory
         self._words = memory.cast("Q")
         self.heard = 0
-        self._next: Announcement | None = None
 
     def listen(self) -> None:
         """From now on the reader may announce."""
         self._words[_LISTENS] = 1
 
-    def peek(self) -> Announcement | None:
-        """The next announcement; None if there is none yet."""
-        if self._next is None and self._words[_ANNOUNCED] != self.heard:
-            fence()  # no part of the entry was read before it counted
-            self._next = Announcement._make(_ENTRY.unpack_from(self._memory, _place(self.heard)))
-            fence()  # it has been read before its place is free
-        return self._next
+    def is_next(self, row_batches: int) -> bool:
+        """Whether there is an announcement that waits for no more batches of rows than so many."""
+        if self._words[_ANNOUNCED] == self.heard:
+            return False
+        fence()  # no part of the entry was read before it counted
+        return self._read(self.heard).row_batches <= row_batches
 
-    def take(self, row_batches: int) -> Announcement | None:
-        """The next announcement, whose place on the board is then free; None if there is none yet, or it waits for more
-        batches of rows than so many."""
-        found = self._next
-        if found is None:
-            if self._words[_ANNOUNCED] == self.heard:
-                return None
-            found = self.peek()
-        if found is None or found.row_batches > row_batches:
-            return None
-        self._next = None
-        self.heard = heard = self.heard + 1
-        self._words[_HEARD] = heard
+    def take(self, row_batches: int) -> list[Announcement]:
+        """The next announcements, up to one that waits for more batches of rows than so many. Their places on the board
+        are then free."""
+        announced, heard = self._words[_ANNOUNCED], self.heard
+        found: list[Announcement] = []
+        if heard == announced:
+            return found
+        fence()  # no part of an entry was read before it counted
+        while heard != announced:
+            entry = self._read(heard)
+            if entry.row_batches > row_batches:
+                break
+            found.append(entry)
+            heard += 1
+        fence()  # all have been read before their places are free
+        self._words[_HEARD] = self.heard = heard
         return found
+
+    def _read(self, number: int) -> Announcement:
+        return Announcement._make(_unpack_entry(self._memory, _place(number)))
 
     def close(self) -> None:
         self._words.release()

@@ -56,9 +56,8 @@ def test_what_continues_the_last_run_row_is_announced_with_all_that_a_row_would_
     reader.ring.note_given()
     assert reader.announce(run(10, 12, latest=900))
     assert reader.announce(run(12, 15))
-    heard = reader.writer.listener.peek()
-    assert heard is not None
-    assert heard._asdict() == {
+    heard = reader.writer.listener.take(1)
+    assert heard[0]._asdict() == {
         "slot": 3, "records": 2, "size": 20, "row_batches": 1, "first_offset": 10, "next_offset": 12, "lease": 64,
         "max_timestamp": 900, "high_watermark": 500, "fetched_at_ms": 1000,
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """Rows and announcements reach the sender in the reader's order, however late the rows come."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -53,10 +54,18 @@ class Task:
             self.arrivals.put(rows, announced)
 
     def take(self) -> None:
-        while (arrived := self.arrivals.take()) is not None:
-            assert not isinstance(arrived, Bundle)
-            self.taken.append((arrived.kind if isinstance(arrived, Delivery) else "announced", arrived.first_offset))
+        while arrived := self.next_ones():
+            for one in arrived:
+                assert not isinstance(one, Bundle)
+                self.taken.append((one.kind if isinstance(one, Delivery) else "announced", one.first_offset))
         assert not self.arrivals
+
+    def next_ones(self) -> Sequence[Announcement | Delivery | Bundle]:
+        """As the sender takes them."""
+        if announced := self.arrivals.take_announced():
+            return announced
+        row = self.arrivals.take_row()
+        return () if row is None else (row,)
 
     def close(self) -> None:
         self.peer.close()
@@ -122,11 +131,11 @@ def test_an_announcement_waits_for_the_rows_before_it_and_not_for_an_extent_row(
 def test_rows_wait_for_the_announcements_before_them_and_without_a_board_for_nothing() -> None:
     task = Task()
     task.arrivals.put([row(1)], announced=1)
-    assert task.arrivals.take() is None
+    assert task.arrivals.take_row() is None
     task.announce()
     task.take()
     assert task.taken == [("announced", 0), (RUN, 1)]
     task.close()
     alone = Arrivals(None)
     alone.put([row(0), row(1)], announced=0)
-    assert [alone.take() for _ in range(3)] == [row(0), row(1), None]
+    assert [alone.take_row() for _ in range(3)] == [row(0), row(1), None]

@@ -80,7 +80,9 @@ class Task:
         self.ring.slice(lease, len(data))[:] = data
         self.ring.lend(lease, [lease])
         following = first + batches
-        self.task.take(Announcement(partition, batches, len(data), 0, first, following, lease, 5, following, 9))
+        self.task.take_announced(
+            [Announcement(partition, batches, len(data), 0, first, following, lease, 5, following, 9)]
+        )
 
     def row(self, partition: int, first: int) -> None:
         payload = memoryview(bytearray(encode_batch([(b"k", b"row")], base_offset=first)))
@@ -88,10 +90,15 @@ class Task:
         self.task.take(Delivery("run", where, "A.orders", first, first + 1, 1, first + 1, 5, payload, None, 9))
 
     def sent(self) -> list[list[tuple[int, int]]]:
-        """By request, partition and first source offset of each batch."""
+        """By request, partition and source offset of each record."""
         self.task.send(0.0)
         return [
-            [(buffer.source.partition, batch.spans[0].first_offset) for buffer, batch in request.batches.values()]
+            [
+                (buffer.source.partition, span.first_offset + at)
+                for buffer, batch in request.batches.values()
+                for span in batch.spans
+                for at in range(span.records)
+            ]
             for request in self.connection.unanswered
         ]
 

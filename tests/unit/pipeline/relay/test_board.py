@@ -23,12 +23,14 @@ def numbered(number: int) -> Announcement:
 
 
 def hear(peer: RingPeer) -> Announcement | None:
-    found = peer.listener.peek()
-    if found is not None:
-        assert peer.listener.peek() == found, "a look changes nothing"
-        assert peer.listener.take(found.row_batches - 1) is None, "it waits for its rows"
-        assert peer.listener.take(found.row_batches) == found
-    return found
+    """The next one: it waits for as many batches of rows as its number says."""
+    number = peer.listener.heard
+    assert not peer.listener.is_next(number - 1)
+    assert peer.listener.take(number - 1) == [], "it waits for its rows"
+    is_there = peer.listener.is_next(number)
+    found = peer.listener.take(number)
+    assert len(found) == 1 or not (found or is_there)
+    return found[0] if found else None
 
 
 def test_a_reader_may_announce_when_the_writer_listens(ring: Ring, peer: RingPeer) -> None:
@@ -59,6 +61,14 @@ def test_a_call_wakes_the_writer_until_it_is_drained_and_also_when_the_reader_is
     ring.close()
     assert not select.select([peer.called], [], [], 0)[0], "a pipe at its end would be readable for ever"
     peer.close()
+
+
+def test_all_that_waits_for_no_more_rows_is_heard_at_once(ring: Ring, peer: RingPeer) -> None:
+    assert all(ring.announcer.announce(numbered(number)) for number in range(7))
+    assert peer.listener.take(4) == [numbered(number) for number in range(5)]
+    assert ring.unheard == 2
+    assert peer.listener.take(4) == []
+    assert peer.listener.take(100) == [numbered(5), numbered(6)]
 
 
 class Talking(RuleBasedStateMachine):
