@@ -82,6 +82,11 @@ class OffsetMap:
         Records that come again, after a restart, count where they lie last. A target that goes back was truncated or
         made again: what lay there is forgotten.
         """
+        if first == self.end_source and target == self.end_target and self.segments:
+            last = self.segments[-1]
+            if last.exact and last.delta == target - first:
+                self.end_source, self.end_target = first + records, target + records
+                return
         self._cut_back(first, target)
         self._add(Segment(self.end_source, target, target - first))
         self._reach(first + records, target + records)

@@ -26,7 +26,7 @@ _SMALL_BYTES = 1 << 20
 _NO_SESSION = -1
 _REST_SECONDS = 0.004
 """The pause after a small answer: the next answer brings what arrives meanwhile, for the cost of one request."""
-_LITTLE_BYTES = 64 << 10
+_LITTLE_BYTES = 256 << 10
 _AROUND_BYTES = 1 << 20
 _PARTITION_BYTES = 256
 _LONE_BATCH_BYTES_MAX = 128 << 20

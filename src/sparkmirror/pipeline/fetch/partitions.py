@@ -84,6 +84,20 @@ class PartitionFetchState:
             self.offset = offset
 
     @property
+    def is_followed(self) -> bool:
+        """Whether it is read without end and limits, and nothing unusual was said of it lately."""
+        return self.end is None and self.is_end_told and not (self.fault or self.doubts or self.buckets)
+
+    def follow(self, offset: int, readable: int, batches: int, size: int) -> None:
+        """All before `offset` has come, in so many batches: `advance` and `measure` of what `is_followed`."""
+        offsets = offset - self.offset
+        _set_field(self, "bytes_per_offset", 0.5 * (self.bytes_per_offset + size / offsets))
+        _set_field(self, "batch_bytes", 0.5 * (self.batch_bytes + size / batches))
+        _set_field(self, "readable", readable)
+        _set_field(self, "offset", offset)
+        self.unasked[self] = None
+
+    @property
     def topic_id(self) -> UUID:
         return self.lineage.topic_id
 
@@ -234,7 +248,8 @@ class Partitions:
         unasked = [*self._unasked, *self._timed] if self._timed else list(self._unasked)
         self._unasked.clear()
         for fetch_state in unasked:
-            self._ask(fetch_state, now)
+            if not (fetch_state.is_followed and self._ask_further(fetch_state, now)):
+                self._ask(fetch_state, now)
         return home.wanted
 
     def take_changes(self, node: int) -> Set[PartitionKey]:
@@ -307,6 +322,17 @@ class Partitions:
             del self._nodes[node]
         if home is not None and (home, key) != still:
             home.drop(key, fetch_state)
+
+    def _ask_further(self, fetch_state: PartitionFetchState, now: float) -> bool:
+        """As `_ask` for a partition that is asked for already, of which the offset alone has changed; else False."""
+        _, home, key = self._places.get(fetch_state, (-1, None, None))
+        if home is None or key not in home.wanted or fetch_state.not_before > now:
+            return False
+        if fetch_state.paused or fetch_state.is_chased or fetch_state in self._timed:
+            return False
+        home.wanted[key] = FetchPosition(*key, fetch_state.offset, fetch_state.lineage.leader_epoch, self._bytes_max)
+        home.changed.add(key)
+        return True
 
     def _ask(self, fetch_state: PartitionFetchState, now: float) -> None:
         _, home, key = self._places.get(fetch_state, (-1, None, None))

@@ -131,29 +131,30 @@ class TaskReader:
     # One turn of the loop: outcomes and orders first, then requests, then whatever the sockets bring.
 
     def _turn(self) -> None:
-        self._ring.collect()
-        now = time.monotonic()
-        if now < self._tend_at and self._has_only_answers():
-            timeout = self._ask_again(now)
-        else:
-            self._tend_at = now + (_TEND_SECONDS if self._partitions.await_time else _CALM_TEND_SECONDS)
-            timeout = self._tend()
-        for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
-            self._serve(key.data)
-
-    def _has_only_answers(self) -> bool:
-        """Whether a turn may be short: nothing is due but answers and the next questions."""
-        return self._lanes.is_empty and not any(one.starved for one in self._connections.values())
+        while True:
+            self._ring.collect()
+            now = time.monotonic()
+            starved = any(one.starved for one in self._connections.values())
+            is_short = now < self._tend_at and self._lanes.is_empty and not starved
+            timeout = self._ask_again(now) if is_short else self._tend()
+            for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
+                self._serve(key.data)
+            if self._response_reader.rows or not is_short:
+                return
 
     def _ask_again(self, now: float) -> float:
         """Ask the brokers that have rested. Returns for how many seconds to wait."""
+        wake_at = self._tend_at
         for node, connection in list(self._connections.items()):
             if not connection.waiting and now >= connection.asks_at:
                 self._ask(node)
-        return max(min(self._rest_left(now), self._tend_at - now), 0.0)
+            if not connection.waiting and now < connection.asks_at:
+                wake_at = min(wake_at, connection.asks_at)
+        return max(wake_at - now, 0.0)
 
     def _tend(self) -> float:
         """Look after everything. Returns for how many seconds to wait."""
+        self._tend_at = time.monotonic() + (_TEND_SECONDS if self._partitions.await_time else _CALM_TEND_SECONDS)
         self._watch_peer()
         for order in self._ring.slot_orders(self._partitions.slots):
             fetch_state = self._partitions.in_slot(order.slot)

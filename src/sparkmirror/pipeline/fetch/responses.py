@@ -1,14 +1,9 @@
 """Turns fetch responses into rows: runs with leases or payload, gaps and faults. No sockets; owned by
 `pipeline.fetch.reader`.
-
-`Emptiness` decides when a bounded read may treat the rest of its range as empty, although the log's end lies beyond. An
-empty answer alone proves nothing: tiered storage that does not answer in time gives one, without an error (KIP-405).
-Only compaction can leave a log without records at its end, which is rare.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from sparkmirror.batch.header import whole_batches
 from sparkmirror.batch.loading import kernels_ready
@@ -17,17 +12,28 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.errors import LEADER_MOVED, error_name
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
 from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame, PartitionKey
+from sparkmirror.pipeline.fetch.emptiness import Emptiness
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
-from sparkmirror.pipeline.fetch.runs import MANY_BATCHES_MIN, Run, split_by_epoch, summarize, summarize_committed
+from sparkmirror.pipeline.fetch.runs import (
+    MANY_BATCHES_MIN,
+    MANY_BYTES_MIN,
+    Run,
+    split_by_epoch,
+    summarize,
+    summarize_committed,
+    summarize_plain,
+)
 from sparkmirror.pipeline.relay.plan_row import GapRow
 from sparkmirror.pipeline.relay.ring import Ring
 from sparkmirror.pipeline.relay.schema import FAULT, GAP, RUN, Row
 from sparkmirror.stored_json import encode
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
-ANNOUNCED_RESPONSE_BYTES_MAX = 64 << 10
+ANNOUNCED_RESPONSE_BYTES_MAX = 1 << 20
+"""A busy mirror that is caught up has answers of some 100 KB. Did they go as rows, they would come later than what is
+announced, the next would be larger, and so it would stay."""
 _BACKOFF_SECONDS = 0.3
 _AHEAD_MAX = 1 << 31
 """The most offsets that one batch can span."""
@@ -112,7 +118,30 @@ class FetchResponseReader:
             if frame.region is not None:
                 self._ring.lend(frame.region, leases)
 
+    def _follow(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, answer: Answer) -> bool:
+        """Announce what a partition brings that is followed and had nothing unusual lately: the short way of most
+        answers of a mirror that is caught up. False, and nothing is done, where `_take_partition` has to look."""
+        if self.rows or answer.region is None or fetched.stop - fetched.start >= MANY_BYTES_MIN:
+            return False
+        if fetched.error or fetched.aborted or fetched.diverging_offset >= 0 or fetched.preferred_replica >= 0:
+            return False
+        if not fetch_state.is_followed:
+            return False
+        epoch, end = fetch_state.lineage.leader_epoch, fetched.high_watermark
+        run = summarize_plain(answer.buffer, fetched.start, fetched.stop, fetch_state.offset, epoch)
+        if run is None or run.next_offset > end + _AHEAD_MAX or end < 0:
+            return False
+        lease = answer.region + run.start
+        if not self.extents.announce(fetch_state, run, end, lease, answer.fetched_at_ms):
+            return False
+        answer.leases.append(lease)
+        readable = end if fetched.last_stable_offset < 0 else fetched.last_stable_offset
+        fetch_state.follow(run.next_offset, readable, run.batches, run.stop - run.start)
+        return True
+
     def _take_partition(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, answer: Answer) -> None:
+        if answer.is_small and self._follow(fetch_state, fetched, answer):
+            return
         if fetched.error or fetched.diverging_offset >= 0:
             self._take_error(fetch_state, fetched)
             return
@@ -330,53 +359,3 @@ def _run_row(
         payload,
         lease,
     )
-
-
-EMPTY_SECONDS: Final = 30.0
-EMPTY_ANSWERS_MIN: Final = 5
-"""Time alone proves nothing: a process that slept has waited without an answer."""
-
-
-@dataclass(slots=True)
-class _Suspicion:
-    offset: int
-    since: float
-    answers: int = 0
-
-
-class Emptiness:
-    """The bounded partitions of a task whose broker reports a later end and returns nothing. Times are monotonic."""
-
-    def __init__(self) -> None:
-        self._suspicions: dict[PartitionFetchState, _Suspicion] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._suspicions)
-
-    def suspect(self, fetch_state: PartitionFetchState, now: float) -> None:
-        """An answer named the partition and had no records of it."""
-        known = self._suspicions.get(fetch_state)
-        if known is None or known.offset != fetch_state.offset:
-            self._suspicions[fetch_state] = _Suspicion(fetch_state.offset, now)
-
-    def clear(self, fetch_state: PartitionFetchState) -> None:
-        """The broker returned records, or an error."""
-        self._suspicions.pop(fetch_state, None)
-
-    def believe(
-        self, fetch_states: Mapping[PartitionKey, PartitionFetchState], by_id: bool, now: float
-    ) -> Iterator[PartitionFetchState]:
-        """After an answer without any records: the broker's partitions that have been empty for long enough.
-
-        The answer need not name them: a fetch session leaves out partitions without changes.
-        """
-        for fetch_state, found in list(self._suspicions.items()):
-            if fetch_states.get(fetch_state.key(by_id)) is not fetch_state or not fetch_state.may_read(now):
-                continue
-            if fetch_state.offset != found.offset:
-                del self._suspicions[fetch_state]
-                continue
-            found.answers += 1
-            if found.answers >= EMPTY_ANSWERS_MIN and now - found.since >= EMPTY_SECONDS:
-                del self._suspicions[fetch_state]
-                yield fetch_state

@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkmirror.batch.header import CONTROL, LOG_OVERHEAD_BYTES, iterate_headers, parse_header
+from sparkmirror.batch.header import (
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    iterate_headers,
+    parse_header,
+)
 from sparkmirror.batch.headers import (
     BASE_OFFSET,
     LEADER_EPOCH,
@@ -24,6 +32,10 @@ from sparkmirror.model import NO_EPOCH
 MANY_BATCHES_MIN = 1000
 MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
 """Above this size a kernel is faster than the loop, if kernels are loaded already (see `pipeline.fetch.responses`)."""
+
+
+_LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
+_unpack_header = HEADER.unpack_from
 
 
 class Run(NamedTuple):
@@ -78,6 +90,26 @@ def summarize(buffer: memoryview, start: int, stop: int, position: int, end: int
     if next_offset == position:
         return None
     return Run(run_start, run_stop, position, next_offset, batches, records, max_timestamp, leader_epoch)
+
+
+def summarize_plain(buffer: memoryview, start: int, stop: int, position: int, epoch: int) -> Run | None:
+    """As `summarize` and `split_by_epoch` for few batches of a partition that is followed: of data, the first from
+    `position` on, all of the leader epoch `epoch`. None for all others, and for what cannot be read."""
+    at, following, batches, records, latest = start, position, 0, 0, -1
+    while stop - at >= HEADER_BYTES:
+        base, length, batch_epoch, magic, _, attributes, delta, _, time, _, _, _, count = _unpack_header(buffer, at)
+        end = at + length + LOG_OVERHEAD_BYTES
+        if end > stop:
+            break
+        is_one = magic == MAGIC and length >= _LENGTH_BYTES_MIN and delta >= 0 and not attributes & CONTROL
+        if not is_one or base < following or batch_epoch != epoch:
+            return None
+        at, following = end, base + delta + 1
+        batches += 1
+        records += count
+        if time > latest:
+            latest = time
+    return Run(start, at, position, following, batches, records, latest, epoch) if batches else None
 
 
 def _has_many(buffer: memoryview, start: int, stop: int) -> bool:

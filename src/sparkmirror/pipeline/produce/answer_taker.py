@@ -58,6 +58,9 @@ class AnswerTaker:
 
     def take(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
         """Raises FencedError and SparkMirrorError where the task cannot go on."""
+        if not produced.error and _is_expected(buffer, produced.base_offset):
+            self._succeed(buffer, batch, produced.base_offset)
+            return
         outcome = self._judge(buffer, batch, produced, now)
         if outcome is BatchOutcome.DONE:
             self._succeed(buffer, batch, produced.base_offset)
@@ -127,6 +130,12 @@ def _alone(batch: Batch) -> str:
         return ""
     offset = batch.spans[0].first_offset
     return f"the record at source offset {offset} is {len(batch.data)} bytes in a batch of its own: "
+
+
+def _is_expected(buffer: PartitionBuffer, base_offset: int) -> bool:
+    """Whether records of a source partition have their place behind all that is known to be on the target."""
+    extent = buffer.extent
+    return extent is not None and 0 < extent.end <= base_offset and not _is_own(buffer)
 
 
 def _is_own(buffer: PartitionBuffer) -> bool:

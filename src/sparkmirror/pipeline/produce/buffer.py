@@ -259,23 +259,23 @@ class PartitionBuffer(PartitionLife):
     def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
         """The target has written the batch from `base_offset` on. Returns the batches over which `acknowledged`
         moved."""
-        batch.base_offset = base_offset
-        batch.waiting = False
-        self.round_trip.measure(self._clock.monotonic() - batch.sent_at)
+        now, in_flight = self._clock.monotonic(), self._in_flight
+        batch.base_offset, batch.waiting = base_offset, False
+        self.round_trip.measure(now - batch.sent_at)
         batch.acknowledged = True
-        self._in_flight.become_known()
+        in_flight.become_known()
         moved: list[Batch] = []
-        sent = self._in_flight.batches
+        sent = in_flight.batches
         while sent and sent[0].acknowledged:
             done = sent.pop(0)
             moved.append(done)
             self.move_to(done.next_offset, done.lineage)
             done.queued.settle()
         if moved:
-            self.progressed_at = self._clock.monotonic()
+            self.progressed_at = now
             if batch.spans:  # after a range that went elsewhere, `pipeline.produce.routing` decides
                 self.failures = 0
-        self._in_flight.begin_again_if_quiet()
+        in_flight.begin_again_if_quiet()
         return moved
 
     def await_limits(self, batch: Batch) -> None:

@@ -225,6 +225,11 @@ class SequenceGate:
             self.release_if_idle(buffer)
         return buffer
 
+    @property
+    def is_releasing(self) -> bool:
+        """Whether a partition is to leave the task."""
+        return bool(self._releasing)
+
     def release_if_idle(self, buffer: PartitionBuffer) -> None:
         """A released partition leaves the task when all of it is acknowledged; the ledger records this."""
         if self._releasing and buffer.source in self._releasing and buffer.idle:

@@ -131,12 +131,14 @@ class Isolation:
     def after_progress(self, buffer: PartitionBuffer) -> None:
         """Resume reading an evicted partition whose kept batches are acknowledged."""
         self._task_metrics.moved(buffer)
-        if (buffer.state is State.REWINDING or buffer.state is State.DRAINING) and buffer.idle:
-            if buffer.state is State.DRAINING:
+        state = buffer.state
+        if (state is State.REWINDING or state is State.DRAINING) and buffer.idle:
+            if state is State.DRAINING:
                 buffer.finish_draining()
             buffer.fall_back()
             self._order(buffer, paused=False)
-        self._gate.release_if_idle(buffer)
+        if self._gate.is_releasing:
+            self._gate.release_if_idle(buffer)
 
     def evict_stuck(self, buffers: Iterable[PartitionBuffer], now: float) -> None:
         """Free the reader's memory of target partitions that do not move, so that the others can.

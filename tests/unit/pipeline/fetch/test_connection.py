@@ -225,7 +225,7 @@ def test_a_broker_that_had_little_rests_a_moment_and_one_that_had_much_is_asked_
     assert before < connection.asks_at < time.monotonic() + 0.02
     much = FetchConnection(link, ring, FetchLimits())
     ask(much, 0)
-    receive_all(much, brokers, answer(bytes(100_000)))
+    receive_all(much, brokers, answer(bytes(300_000)))
     assert much.asks_at == 0.0
 
 
@@ -264,7 +264,7 @@ def test_a_broker_that_had_little_is_not_asked_while_what_came_before_is_on_its_
     ring.note_given()
     assert not connection.rests(rested + 0.2), "whatever holds the writer up, the source is asked in the end"
     ask(connection, 5)
-    receive_all(connection, brokers, answer(bytes(100_000)))
+    receive_all(connection, brokers, answer(bytes(300_000)))
     assert not connection.rests(connection.asks_at), "one that had much is asked at once"
     writer.close()
 

@@ -30,7 +30,7 @@ def test_a_broker_is_asked_for_what_it_leads_and_what_moves() -> None:
     resting.not_before = 50.0
     done.offset = 200
     elsewhere.node = 2
-    assert list(partitions.wanted(1, by_id=True, now=40.0)) == [(TOPIC, 0)]
+    assert list(partitions.wanted(1, by_id=True, now=40.0)) == [(TOPIC.bytes, 0)]
     assert list(partitions.wanted(1, by_id=False, now=50.0)) == [("orders", 0), ("orders", 2)]
     (position,) = partitions.wanted(2, by_id=True, now=40.0).values()
     assert (position.offset, position.last_epoch, position.bytes_max) == (100, 3, 1 << 20)

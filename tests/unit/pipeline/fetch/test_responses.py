@@ -1,6 +1,7 @@
 """Fetch responses become rows: runs, gaps and faults, and nothing is stepped over that is still to come."""
 
 import json
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -14,14 +15,13 @@ from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchResponse
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.connection import Frame
+from sparkmirror.pipeline.fetch.emptiness import EMPTY_ANSWERS_MIN, EMPTY_SECONDS
 from sparkmirror.pipeline.fetch.loss import judge_divergence
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.responses import (
-    ANNOUNCED_RESPONSE_BYTES_MAX,
-    EMPTY_ANSWERS_MIN,
-    EMPTY_SECONDS,
     FetchResponseReader,
 )
+from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.ring import Ring, RingPeer
 
 TOPIC_ID = UUID(int=1)
@@ -250,6 +250,7 @@ class Listened(Field):
         super().__init__()
         self.writer = RingPeer(self.ring.address)
         self.writer.listener.listen()
+        self.heard: deque[Announcement] = deque()
         for fetch_state in self.fetch_states:
             fetch_state.end = None
 
@@ -270,9 +271,10 @@ class Listened(Field):
         return [f"{row.kind} {row.partition} {row.first_offset}" for row in self.response_reader.rows]
 
     def hear(self) -> tuple[int, int, bytes] | None:
-        found = self.writer.listener.take(1 << 30)
-        if found is None:
+        self.heard += self.writer.listener.take(1 << 30)
+        if not self.heard:
             return None
+        found = self.heard.popleft()
         self.writer.give_back(found.lease)
         return found.slot, found.first_offset, bytes(self.writer.slice(found.lease, found.size))
 
@@ -313,10 +315,13 @@ def test_nothing_is_announced_while_rows_wait_to_be_given_to_spark(listened: Lis
     assert listened.hear() is None
 
 
-def test_large_answers_go_as_rows_and_what_continues_them_is_announced(listened: Listened) -> None:
+def test_large_answers_go_as_rows_and_what_continues_them_is_announced(
+    listened: Listened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkmirror.pipeline.fetch.responses.ANNOUNCED_RESPONSE_BYTES_MAX", 64 << 10)
     assert listened.answer(0) == ["run 0 0"]
     listened.response_reader.take_rows()
-    assert listened.answer(0, padding=ANNOUNCED_RESPONSE_BYTES_MAX // 5) == ["run 0 5"]
+    assert listened.answer(0, padding=64 << 10) == ["run 0 5"]
     (row,) = listened.response_reader.take_rows()
     assert row.lease is not None
     assert listened.answer(0) == []
