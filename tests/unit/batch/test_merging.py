@@ -26,7 +26,7 @@ def chosen(value_bytes: int, count: int, traffic: Traffic, codec: Codec = Codec.
     size = int(headers.table[0, 1])
     number = choose(headers, 0, traffic)
     if not may_pay(size, codec, size * count, traffic):
-        assert number == 1 or (count < 4 and traffic is NEAR)
+        assert number == 1 or (count < 8 and traffic is NEAR)
         return 1
     assert number > 1
     return number
