@@ -513,7 +513,7 @@ def _stranger(talk: Conversation, put: bytes | str) -> None:
     talk.produce("the second batch of the next epoch", put, following, 5)
 
 
-def _filling(talk: Conversation, topic: str, put: UUID | str, key: UUID | str) -> None:
+def _filling(talk: Conversation, topic: str, put: bytes | str, key: bytes | str) -> None:
     """What flows do that keep offsets: empty transactions, the log's end, its producers, and a start that moves."""
     plain, name, absent = talk.initialize("a plain id", None), "script-6", f"{topic}-absent"
     filler, version = talk.initialize("a filler's id", name), min(11, talk.produce_version)
