@@ -9,6 +9,7 @@ from tests.flows import config_of
 
 from sparkmirror.runtime import run, start
 from sparkmirror.runtime.options import RunOptions
+from sparkmirror.spark.fork_server import ForkServer
 from sparkmirror.spark.gateway import JvmOptions
 from sparkmirror.stop_request import StopRequest
 
@@ -35,7 +36,7 @@ def test_a_jvm_through_which_leases_pass_is_given_a_small_young_generation(
             return 0
 
     begun: list[JvmOptions] = []
-    monkeypatch.setattr(start.ForkServer, "prepare", lambda _: None)
+    monkeypatch.setattr(ForkServer, "prepare", lambda _: None)
     monkeypatch.setattr(start, "start_early", lambda _, options, **__: begun.append(options))
     monkeypatch.setattr(start, "Launch", launched.append)
     monkeypatch.setattr(run, "MirrorRun", Run)
