@@ -138,6 +138,7 @@ class Packing:
             queued = _fuse_head(queue, JOINED_BYTES_MAX)
             if not queued.seek_batch() or _join(queued, min(limits.merged_bytes, self.batch_bytes), unpacking):
                 return queued
+            queued.pass_until = queued.at + _PASS_BATCHES * header.total_bytes
         if not unpacking.is_poor and self._may_merge(header, waiting_bytes, traffic):
             queued = _fuse_head(queue, traffic.merged_bytes_max(header.codec))
             self._merge(queued, header, limits, traffic, unpacking)
