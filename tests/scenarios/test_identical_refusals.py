@@ -21,6 +21,10 @@ _DESCRIBE_PRODUCERS = re.compile(rb"(\x00\x3c\x00\x00\x00.\x00?\x00\x3d)\x00\x00
 """In an answer to ApiVersions: its key and its versions, behind those of DescribeCluster."""
 
 
+def _later_version(found: re.Match[bytes]) -> bytes:
+    return found[1] + b"\x00\x09\x00\x09"
+
+
 class LackingProxy(HollowProxy):
     """Clients that reach a broker through it find no version of DescribeProducers that they know."""
 
@@ -30,7 +34,7 @@ class LackingProxy(HollowProxy):
             return
         with suppress(OSError, struct.error):
             while data := inlet.recv(1 << 16):
-                outlet.sendall(_DESCRIBE_PRODUCERS.sub(rb"\1\x00\x09\x00\x09", data))
+                outlet.sendall(_DESCRIBE_PRODUCERS.sub(_later_version, data))
         for sock in (inlet, outlet):
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
