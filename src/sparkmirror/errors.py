@@ -3,7 +3,7 @@
     SparkMirrorError           exit status 1, run-time
     ├── ClusterError           a cluster did not do what was asked; names the alias
     │   ├── ClusterUnreachable
-    │   ├── BrokersLack
+    │   ├── UnsupportedByBrokers
     │   ├── AuthenticationFailed
     │   └── AuthorizationFailed
     ├── ProtocolError          a broker sent what we cannot read; the connection is dropped and made again
@@ -48,7 +48,7 @@ class ClusterUnreachable(ClusterError):
     retriable = True
 
 
-class BrokersLack(ClusterError):
+class UnsupportedByBrokers(ClusterError):
     """The brokers do not know a request, or no version of it that we know."""
 
 

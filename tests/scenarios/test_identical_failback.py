@@ -96,3 +96,41 @@ def test_a_planned_way_over_and_back_copies_nothing_twice_and_refuses_logs_that_
     assert places(target, topic)[2][-1][2] == b"only on the old primary"
     status, output, _ = verify(over)
     assert (status, "offsets are identical in 3 partitions" in output) == (0, True), output
+
+
+@pytest.mark.long
+def test_logs_that_part_are_accepted_and_no_record_of_either_cluster_is_lost(
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic, a, b = unique("ledger"), unique("east"), unique("west")
+    clients = {a: source, b: target}
+    over, back = one_way(clients, a, b, topic), one_way(clients, b, a, topic)
+    file = tmp_path / "failback.properties"
+    file.write_text(over)
+
+    def accept(*words: str) -> str:
+        capsys.readouterr()
+        assert main(["failback", "accept", str(file), "--topic", topic, "--reason", "a lost site", *words]) == 0
+        return capsys.readouterr().out
+
+    make_topics(source, {topic: 1})
+    write(source, topic, notes("first", (0,)))
+    start_mirror(over, "--once").finish()
+    write(source, topic, [Note(b"only on the old primary", b"k", 0)])
+    assert main(["failback", "run", str(file)]) == 0
+    write(target, topic, notes("on the other side", (0,)))
+    assert f"{topic}-0" in start_mirror(back, "--once").finish().errors, "it is refused until somebody accepts it"
+
+    assert "keeps what it has from offset 100 on" in accept()
+    assert f"{topic}-0" in start_mirror(back, "--once").finish().errors, "without --execute nothing is accepted"
+    accept("--execute")
+    assert "is accepted already" in accept()
+    start_mirror(back, "--once").finish()
+    values = [place[2] for place in places(source, topic)[0]]
+    first, other = ([note.value for note in notes(name, (0,))] for name in ("first", "on the other side"))
+    assert values == [*first, b"only on the old primary", *other]

@@ -12,12 +12,12 @@ from kafka import errors as client_errors
 from sparkmirror.errors import (
     AuthenticationFailed,
     AuthorizationFailed,
-    BrokersLack,
     ClusterError,
     ClusterUnreachable,
     FencedError,
     ProtocolError,
     SparkMirrorError,
+    UnsupportedByBrokers,
 )
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.settings import ClientSettings
@@ -108,7 +108,7 @@ def translate(error: BaseException, settings: ClientSettings, doing: str, addres
     if tls := tls_failure(error):
         return _tls_error(tls, cluster, settings, doing)
     if isinstance(error, client_errors.IncompatibleBrokerVersion):
-        return BrokersLack(
+        return UnsupportedByBrokers(
             f"{cluster} is too old for {doing}: {_text(error)}.", "SparkMirror needs brokers of Kafka 2.1 or later."
         )
     if isinstance(error, client_errors.BrokerResponseError) and not isinstance(error, _CONNECTION):

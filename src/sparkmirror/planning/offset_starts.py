@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Append, Assigned
-from sparkmirror.errors import AuthorizationFailed, BrokersLack, FencedError, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError, UnsupportedByBrokers
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import TransactionUnfinished, init_producer_ids, known_ids
@@ -108,7 +108,7 @@ class OffsetStarts:
             return [*held, *refused]
         try:
             return [*held, *refused, *self._begin_all(fitting, self._producer_id())]
-        except BrokersLack as lack:
+        except UnsupportedByBrokers as lack:
             return [*held, *refused, *(_hold(item, str(lack.args[0]).rstrip("."), _OTHERWISE) for item in fitting)]
 
     def _begin_all(self, items: list[Assigned], producer_id: int) -> list[Assigned]:
@@ -216,7 +216,7 @@ class OffsetStarts:
         except NotIdentical as found:
             may_adopt = isinstance(found, Foreign) and self._stored(item) is None
             begun = _hold(item, str(found), _REBUILD + (_ADOPT if may_adopt else ""))
-        except (FencedError, BrokersLack):
+        except (FencedError, UnsupportedByBrokers):
             raise
         except SparkMirrorError as problem:
             return self._put_off(item, problem)

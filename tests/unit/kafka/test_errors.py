@@ -8,11 +8,11 @@ from kafka import errors as client_errors
 from sparkmirror.errors import (
     AuthenticationFailed,
     AuthorizationFailed,
-    BrokersLack,
     ClusterError,
     ClusterUnreachable,
     FencedError,
     ProtocolError,
+    UnsupportedByBrokers,
 )
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.errors import RequestRefused, error_name, is_refused_login, refusal, translate
@@ -69,7 +69,7 @@ def test_codes_have_kafkas_names_even_unknown_ones() -> None:
         (client_errors.UnsupportedSaslMechanismError(), AuthenticationFailed, "does not offer PLAIN"),
         (client_errors.TopicAuthorizationFailedError(), AuthorizationFailed, "TOPIC_AUTHORIZATION_FAILED"),
         (client_errors.KafkaProtocolError("frame"), ProtocolError, "cannot read"),
-        (client_errors.IncompatibleBrokerVersion("old"), BrokersLack, "too old"),
+        (client_errors.IncompatibleBrokerVersion("old"), UnsupportedByBrokers, "too old"),
         (client_errors.KafkaConnectionError(ssl.SSLError(1, "tls alert")), AuthenticationFailed, "TLS handshake"),
         (client_errors.KafkaConnectionError(ssl.SSLEOFError(8, "eof")), ClusterUnreachable, "did not answer"),
     ],

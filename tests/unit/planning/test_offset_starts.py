@@ -11,7 +11,7 @@ from tests.flows import flow_of
 from tests.unit.planning.test_log_comparison import OURS, data, empty, marker
 
 from sparkmirror.control.assignment import Append, Assigned
-from sparkmirror.errors import AuthorizationFailed, BrokersLack, ClusterUnreachable
+from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable, UnsupportedByBrokers
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.log_offsets import LogOffsets
@@ -323,7 +323,7 @@ def test_brokers_that_do_not_describe_producers_are_refused_by_name(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lack(*_: object) -> None:
-        raise BrokersLack("Cluster B (b:9092) is too old for describing producers: it has no version of it.")
+        raise UnsupportedByBrokers("Cluster B (b:9092) is too old for describing producers: it has no version of it.")
 
     world.has([data(0, values(0, 10))], [])
     monkeypatch.setattr(offset_starts, "last_sequences", lack)
