@@ -267,6 +267,8 @@ class Readers:
             return []
         wanted = found.records_end(place)
         wanted = told.offset if wanted is None else min(wanted, told.offset)
+        if self._scene.script.kept is not None:  # a place in a hole, behind which the map goes on
+            wanted = min(wanted, place)
         places = {"the checkpoint": -1 if checkpoint is None else checkpoint.downstream}
         if not self._foreign(where):
             places[f"{GROUP} on the target"] = -1 if stands is None else stands.offset
