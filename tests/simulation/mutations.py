@@ -211,7 +211,7 @@ MUTATIONS = (
     Mutation("the fillers of a process that died are not ended", "planning/offset_starts.py",
              "            self._end_transactions(items)\n            logs", "            logs"),
     Mutation("what lies beyond the position is not compared", "planning/log_alignment.py",
-             "return Prove(Hole(max(stored, facts.begins), facts.ends), GoOn())", "return GoOn()"),
+             "return Prove(Hole(max(stored, facts.begins), facts.ends), then)", "return then"),
     Mutation("the last offsets of a hole are filled at once", "kafka/offset_fillers.py",
              "stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop", "stop = hole.stop"),
     Mutation("sequence numbers begin with 0 after a take-over", "planning/log_alignment.py",

@@ -24,6 +24,7 @@ EXAMPLES: dict[str, str] = {
     "failover run": "sparkmirror failover run mirror.properties --fence",
     "failback plan": "sparkmirror failback plan mirror.properties --export only-there",
     "failback run": "sparkmirror failback run mirror.properties",
+    "failback accept": "sparkmirror failback accept mirror.properties --topic orders --reason 'site A was lost'",
     "migrate status": "sparkmirror migrate status mirror.properties",
     "migrate run": "sparkmirror migrate run mirror.properties --fence",
     "offsets at": "sparkmirror offsets at mirror.properties --time 2026-11-20T11:00",

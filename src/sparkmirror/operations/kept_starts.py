@@ -12,7 +12,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.model import Topic, TopicPartition, plain
+from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.adoption_checks import ForeignLog, find_foreign
 from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.planning.first_offsets import first_offsets
@@ -70,7 +70,7 @@ class KeptStarts:
         return {
             "partitions": self.partitions, "unknown": self.unknown,
             "fillings": [one.as_json() for one in self.fillings],
-            "adoptions": [plain(one.partition) | {"sentence": one.sentence} for one in self.adoptions],
+            "adoptions": [one.partition._asdict() | {"sentence": one.sentence} for one in self.adoptions],
         }  # fmt: skip
 
     def lines(self) -> Iterator[str]:

@@ -63,6 +63,8 @@ def _launch(config: MirrorConfig, options: RunOptions, scratch: Path, jvm: JvmOp
     if options.cluster is None and threading.active_count() == 1:
         server = ForkServer.prepare(scratch)
         started = start_early(scratch, jvm, debug=options.debug)
+        if started is not None:
+            cleanup.callback(started.give_up)
     if server is not None:
         cleanup.callback(server.close)
         server.fork()

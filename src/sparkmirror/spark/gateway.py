@@ -9,13 +9,15 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
 from sparkmirror.logs.handlers import JvmLogReader
 from sparkmirror.spark.privacy import private_files
@@ -72,13 +74,27 @@ class StartedJvm:
     process: "subprocess.Popen[bytes]"
     ear: JvmLogReader
     _told: Path
+    _is_taken: threading.Event = field(default_factory=threading.Event)
+    _is_given_up: threading.Event = field(default_factory=threading.Event)
+
+    def give_up(self) -> None:
+        """Ends a JVM that nobody has asked for yet: with the directory gone in which it is to say its port, it would
+        stay for ever."""
+        if not self._is_taken.is_set():
+            self._is_given_up.set()
+            self.process.kill()
+            self.process.wait()
 
     def wait(self) -> tuple[int, str] | None:
-        """Port and secret of its py4j server; None when it ended instead."""
+        """Port and secret of its py4j server; None when it ended instead. Raises EnvironmentProblem if it was given up
+        meanwhile."""
         while not self._told.exists():
             if self.process.poll() is not None:
+                if self._is_given_up.is_set():
+                    raise EnvironmentProblem("Spark's JVM is not needed any more.")
                 return None
             time.sleep(_LOOK_SECONDS)
+        self._is_taken.set()
         told = self._told.read_bytes()
         self._told.unlink()
         return int.from_bytes(told[:4], "big"), told[8:].decode()

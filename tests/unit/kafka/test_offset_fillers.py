@@ -62,6 +62,8 @@ def test_replicas_that_do_not_follow_are_named(monkeypatch: pytest.MonkeyPatch) 
 class Log(Leader):
     """Each transaction takes its offsets; the markers of some are sent twice."""
 
+    settings = None
+
     def __init__(self, end: int, *twice: int) -> None:
         super().__init__((end, end))
         self.twice, self.aborted = twice, 0
@@ -73,6 +75,12 @@ class Log(Leader):
         self.aborted += 1
         end = self.states[0][1] + records + 1 + (self.aborted in self.twice)
         self.states = [(end, end)]
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose the batches are is read from a broker's log (tests/brokers/test_offset_fillers.py)."""
+    monkeypatch.setattr(offset_fillers, "read_owners", lambda *_: [])
 
 
 @pytest.mark.parametrize("filler", FILLERS)

@@ -232,7 +232,8 @@ def authenticate(link: Link, host: str, sasl: SaslSettings) -> float:
     if handshake.error_code:
         raise UnsupportedSaslMechanismError
     # kafka-python only uses the protocol to warn of clear text in its log.
-    mechanism = get_sasl_mechanism(name)(host=host, security_protocol="SASL_SSL", **sasl.arguments())
+    arguments = sasl.arguments()  # first: they put our mechanisms in place of kafka-python's own
+    mechanism = get_sasl_mechanism(name)(host=host, security_protocol="SASL_SSL", **arguments)
     lifetime_ms = 0
     while not mechanism.is_done():
         answer = link.ask(SaslAuthenticateRequest(mechanism.auth_bytes()), SaslAuthenticateResponse, 1)

@@ -196,7 +196,8 @@ class PartitionBuffer(PartitionLife):
         if (producer_id, producer_epoch) != in_flight.identity:
             in_flight.identify(producer_id, producer_epoch)
         while self._waiting.runs and in_flight.has_room:
-            queued = self._packing.prepare(self._waiting.runs, self.limits, self._traffic(), self.unpacking)
+            traffic, apart_until = self._traffic(), self.apart_until
+            queued = self._packing.prepare(self._waiting.runs, self.limits, traffic, self.unpacking, apart_until)
             batch = self._cut_off(queued, transactional)
             self._pass_finished()
             if batch is not None:
@@ -239,8 +240,7 @@ class PartitionBuffer(PartitionLife):
         self._in_flight.refit(fresh, (producer_id, producer_epoch), transactional)
 
     def _traffic(self) -> Traffic:
-        share = max(self.unpacking.share, USUAL_SHARE)
-        sizes = self.limits.merged_bytes, self._packing.batch_bytes
+        sizes, share = (self.limits.merged_bytes, self._packing.batch_bytes), max(self.unpacking.share, USUAL_SHARE)
         return Traffic(len(self._in_flight.batches), self.round_trip.seconds, *sizes, share)
 
     def _pass_finished(self) -> None:
@@ -299,8 +299,8 @@ class PartitionBuffer(PartitionLife):
 
     def refuse(self, batch: Batch, *, in_doubt: bool) -> None:
         """The target refuses the batch for good; `in_doubt` if it may have written it nevertheless."""
-        batch.waiting = False
-        batch.in_doubt |= in_doubt
+        batch.waiting, batch.in_doubt = False, batch.in_doubt or in_doubt
+        self.apart_until = max(self.apart_until, batch.next_offset)
 
     @property
     def quiet(self) -> bool:

@@ -65,7 +65,9 @@ class DirectBuffer(PartitionBuffer):
     def _join(self, run: Announcement, data: memoryview) -> tuple[memoryview, BatchHeader] | None:
         """All of the run as one batch; None if it is not a few small batches that can be one."""
         packing, limit_bytes = self._packing, self.limits.merged_bytes
-        if not packing.merging or run.size > min(JOINED_BYTES_MAX, packing.batch_bytes, limit_bytes):
+        if not packing.merging or run.first_offset < self.apart_until:
+            return None
+        if run.size > min(JOINED_BYTES_MAX, packing.batch_bytes, limit_bytes):
             return None
         batches = leading_batches(data)
         if len(batches) < 2 or sum([len(one) for one, _ in batches]) != run.size:

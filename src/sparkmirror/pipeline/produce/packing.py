@@ -104,9 +104,15 @@ class Packing:
         return self.codec is None and not self.clamp_timestamps and not self.linger_seconds
 
     def prepare(
-        self, queue: deque[QueuedRecords], limits: TopicLimits, traffic: Traffic, unpacking: Unpacking
+        self,
+        queue: deque[QueuedRecords],
+        limits: TopicLimits,
+        traffic: Traffic,
+        unpacking: Unpacking,
+        apart_until: int = 0,
     ) -> QueuedRecords:
-        """The queue's head, with its next batch or with the range that is being rebuilt. Raises ProtocolError."""
+        """The queue's head, with its next batch or with the range that is being rebuilt. Below the source offset
+        `apart_until` none are put together. Raises ProtocolError."""
         queued = queue[0]
         queued.seek_batch()
         header = queued.header
@@ -117,9 +123,16 @@ class Packing:
             queued.header = header = settle_append_time(batch, header) or header
         if self._must_rewrite(header, queued, limits):
             self._rewrite(queued, limits, traffic, unpacking)
-        elif self.merging and not unpacking.is_poor and queued.at >= queued.pass_until:
+        elif self._may_put_together(queued, header, unpacking, apart_until):
             queued = self._put_together(header, queued, queue, limits, traffic, unpacking)
         return queued
+
+    def _may_put_together(
+        self, queued: QueuedRecords, header: BatchHeader, unpacking: Unpacking, apart_until: int
+    ) -> bool:
+        if not self.merging or unpacking.is_poor:
+            return False
+        return queued.at >= queued.pass_until and header.base_offset >= apart_until
 
     def _put_together(
         self,

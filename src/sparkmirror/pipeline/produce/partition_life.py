@@ -8,11 +8,12 @@ from sparkmirror.pipeline.produce.partition_state import Event, State, follow
 
 
 class PartitionLife(AckedPosition):
-    """`is_failed` and `is_held` follow from `state`; `reason` and `failures` are of the last failure and of those since
-    the last acknowledgement, or, if its records go to several partitions in transactions, the last commit of some;
-    `retry_at` is a monotonic time, 0 where no retry is due."""
+    """Below the source offset `apart_until` batches go out one by one, since the target refused one that several may
+    have become: those before the bad one are taken then. `is_failed` and `is_held` follow from `state`; `reason` and
+    `failures` are of the last failure and of those since the last acknowledgement, or, if its records go to several
+    partitions in transactions, the last commit of some; `retry_at` is a monotonic time, 0 where no retry is due."""
 
-    __slots__ = ("failures", "is_failed", "is_held", "reason", "rests", "retry_at", "state")
+    __slots__ = ("apart_until", "failures", "is_failed", "is_held", "reason", "rests", "retry_at", "state")
 
     keeps_offsets: ClassVar[bool] = False
     """Whether records stand on the target where the source has them, as in `pipeline.produce.aligned_buffer`."""
@@ -25,6 +26,7 @@ class PartitionLife(AckedPosition):
         self.failures = 0
         self.retry_at = 0.0
         self.rests = False
+        self.apart_until = 0
 
     def _change(self, event: Event) -> None:
         self.state = state = follow(self.state, event, self.source)
