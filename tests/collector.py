@@ -1,40 +1,27 @@
 """An OpenTelemetry receiver on loopback: takes OTLP over HTTP, decodes it by OpenTelemetry's own schema."""
 
 import gzip
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
 )
+from tests.loopback_server import LoopbackServer
 
 Labels = tuple[tuple[str, str], ...]
 
 
-class Collector(ThreadingHTTPServer):
+class Collector(LoopbackServer):
     """A context manager. `requests` are those that it took, `headers` what each came with. Where `status` is not 200 it
     refuses them with that."""
-
-    daemon_threads = True
 
     def __init__(self) -> None:
         self.requests: list[ExportMetricsServiceRequest] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def server_close(self) -> None:
-        self.shutdown()
-        self._thread.join()
-        super().server_close()
+        super().__init__(_Handler)
 
     def latest(self) -> dict[tuple[str, Labels], float]:
         """The samples of the last request, with the names of Prometheus' text format."""

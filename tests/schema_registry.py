@@ -8,18 +8,18 @@ import base64
 import json
 import re
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote
+
+from tests.loopback_server import LoopbackServer
 
 Schema = dict[str, Any]
 
 
-class SchemaRegistry(ThreadingHTTPServer):
+class SchemaRegistry(LoopbackServer):
     """A context manager. Ids begin with `first`; `asked` are the calls; with `login` others are refused; while
     `refuses` is set no schema is taken, as where it is not compatible."""
-
-    daemon_threads = True
 
     def __init__(self, first: int = 1, login: str = "") -> None:
         self.ids: dict[int, Schema] = {}
@@ -29,18 +29,7 @@ class SchemaRegistry(ThreadingHTTPServer):
         self.refuses = False
         self._next = first
         self._lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def server_close(self) -> None:
-        self.shutdown()
-        self._thread.join()
-        super().server_close()
+        super().__init__(_Handler)
 
     def register(self, subject: str, schema: Schema) -> int:
         """As a producer's serializer does."""

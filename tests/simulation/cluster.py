@@ -649,7 +649,7 @@ class Cluster:
         )
 
     def _answer_metadata(self, header: Header, request: Any, reply: Reply) -> None:
-        """Encoded once as long as nothing changes that it tells of."""
+        """Encoded once as long as nothing in it changes."""
         names = tuple(self.topics) if request.topics is None else tuple(one.name for one in request.topics)
         topics = [(name, self.topics.get(name)) for name in names]
         told = (
