@@ -91,6 +91,12 @@ def _bootstrap_servers(cluster: Cluster) -> tuple[str, ...]:
     return servers
 
 
+def split_address(server: str) -> tuple[str, int]:
+    """Host and port of a bootstrap server, of an IPv6 address without its brackets."""
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def _one_of(client: Mapping[str, str], key: str, allowed: tuple[str, ...], default: str) -> str:
     value = client.get(key, default).strip().upper()
     if value not in allowed:

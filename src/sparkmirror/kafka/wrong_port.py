@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
-from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.settings import ClientSettings, split_address
 
 _QUESTION = b"GET / HTTP/1.0\r\n\r\n"
 _ANSWER = b"HTTP/"
@@ -28,8 +28,7 @@ def with_cause(error: SparkMirrorError, settings: ClientSettings) -> SparkMirror
 
 
 def _speaks_http(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_MAX) as asked:
+    with suppress(OSError), socket.create_connection(split_address(address), timeout=_SECONDS_MAX) as asked:
         asked.sendall(_QUESTION)
         return asked.recv(len(_ANSWER)) == _ANSWER
     return False

@@ -19,7 +19,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.errors import ClusterUnreachable, ProtocolError
-from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.settings import ClientSettings, split_address
 from sparkmirror.kafka.wire.link import SETUP_SECONDS_MAX, Link, dial
 
 Address = tuple[str, int]
@@ -132,7 +132,7 @@ class BrokerLinks:
         """Known brokers in any order, a silent one last, then the bootstrap servers."""
         known = list(self._brokers.values())
         random.shuffle(known)
-        bootstrap = [_address(server) for server in self._settings.bootstrap_servers]
+        bootstrap = [split_address(server) for server in self._settings.bootstrap_servers]
         yield from sorted(dict.fromkeys([*known, *bootstrap]), key=lambda address: address == self._silent)
 
     def _dial(self, address: Address, ends_at: float) -> _Line:
@@ -179,8 +179,3 @@ def _ask(line: _Line, request: Any, seconds: float) -> Any:
     except Exception as strange:  # any exception of kafka-python's decoder
         what = getattr(kind, "__name__", "an answer")
         raise ProtocolError(f"broker {link.address} sent what cannot be read as {what}: {strange}") from strange
-
-
-def _address(server: str) -> Address:
-    host, _, port = server.rpartition(":")
-    return host.strip("[]"), int(port)

@@ -17,7 +17,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.errors import NO_ERROR, error_name
-from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.settings import ClientSettings, split_address
 from sparkmirror.kafka.wire.link import SETUP_SECONDS_MAX, Link, dial
 from sparkmirror.model import TopicPartition
 
@@ -62,9 +62,8 @@ def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T], seconds_max: 
     ClusterError or ProtocolError when none can."""
     problem: ClusterError | ProtocolError = ClusterUnreachable("no bootstrap servers are configured")
     for server in settings.bootstrap_servers:
-        host, _, port = server.rpartition(":")
         try:
-            link = dial(host.strip("[]"), int(port), settings, seconds_max=seconds_max)
+            link = dial(*split_address(server), settings, seconds_max=seconds_max)
         except (ClusterError, ProtocolError) as refused:
             problem = refused
             continue
