@@ -74,17 +74,25 @@ MARK = "internal"
 _ROUTED = "-routed"
 _IN_JSON = "get_json_object(cast(value AS string), '$.{}')"
 _MASKED = """regexp_replace(cast(value AS string), '"customer": "[^"]*"', '"customer": "***"')"""
-_DROP_MARKED = (
-    ("transforms", "drop"), ("transforms.drop.type", "org.apache.kafka.connect.transforms.Filter"),
-    ("transforms.drop.predicate", "marked"), ("predicates", "marked"),
-    ("predicates.marked.type", "org.apache.kafka.connect.transforms.predicates.HasHeaderKey"),
-    ("predicates.marked.name", MARK),
-)  # fmt: skip
+
+
+def _drop(predicate: str, *settings: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Connect's Filter, with a predicate."""
+    return (
+        ("transforms", "drop"), ("transforms.drop.type", "org.apache.kafka.connect.transforms.Filter"),
+        ("transforms.drop.predicate", "dropped"), ("predicates", "dropped"), ("predicates.dropped.type", predicate),
+        *((f"predicates.dropped.{key}", value) for key, value in settings),
+    )  # fmt: skip
+
+
+_DROP_MARKED = _drop("org.apache.kafka.connect.transforms.predicates.HasHeaderKey", ("name", MARK))
+_DROP_KEY = _drop("bench.KeyBegins", ("prefix", "south"))
+_DROP_FIELD = _drop("bench.FieldIs", ("field", "region"), ("value", "south"))
 _MASK = (("transforms", "mask"), ("transforms.mask.type", "bench.MaskCustomer"))
 _REKEY = (
     ("transforms", "key,route"), ("transforms.key.type", "bench.CustomerToKey"),
     ("transforms.route.type", "org.apache.kafka.connect.transforms.RegexRouter"),
-    ("transforms.route.regex", "(.*)"), ("transforms.route.replacement", f"$1{_ROUTED}"),
+    ("transforms.route.regex", "(?!.*heartbeats)(.*)"), ("transforms.route.replacement", f"$1{_ROUTED}"),
 )  # fmt: skip
 
 
@@ -139,6 +147,7 @@ WORKLOADS = {
             "each other record is dropped by its key",
             Goal(2.0, 1 / 2),
             (("transforms.where", "key LIKE 'north%'"),),
+            _DROP_KEY,
             keep_one_of=2,
         ),
         _changing(
@@ -146,6 +155,7 @@ WORKLOADS = {
             "each other record is dropped by a field of the value",
             Goal(1.0, 1.0),
             (("transforms.where", f"{_IN_JSON.format('region')} = 'north'"),),
+            _DROP_FIELD,
             keep_one_of=2,
         ),
         _changing(
