@@ -4,7 +4,8 @@ Source: https://kafka.apache.org/documentation/#recordbatch, `org.apache.kafka.c
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.errors import RecordTooLarge
 
 _CONTENT_BYTES_MAX = 256 << 20
+_SPAN = partial(tuple.__new__, Span)
+"""As `Span._make`, without a Python function for each: a filter leaves a span for each other record."""
 _ROOM_LEFT = 0.95
 """How full a compressed batch is aimed to be: its size is only known once it is made."""
 
@@ -83,11 +86,13 @@ def _write(columns: Columns, codec: Codec, first: int, stop: int, content_bytes:
 def find_spans(offsets: NDArray[np.int64], before: int = -1) -> tuple[Span, ...]:
     """The maximal ranges of consecutive offsets, in order, behind a record of the offset `before`."""
     steps = np.diff(offsets, prepend=before)
-    edges = [0, *(np.flatnonzero(steps[1:] != 1) + 1).tolist(), len(offsets)]
+    starts = np.append(0, np.flatnonzero(steps[1:] != 1) + 1)
+    edges = np.append(starts, len(offsets))
     if steps.all():  # no offset comes twice
-        return tuple(Span(int(offsets[start]), stop - start) for start, stop in pairwise(edges))
+        ranges = zip(offsets[starts].tolist(), np.diff(edges).tolist(), repeat(0))
+        return tuple(map(_SPAN, ranges))
     spans: list[Span] = []
-    for start, stop in pairwise(edges):
+    for start, stop in pairwise(edges.tolist()):
         first, again = int(offsets[start]), int(not steps[start])
         if again:
             last = spans.pop() if spans else Span(first + 1, 0)
