@@ -193,6 +193,11 @@ def _spark_inline(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"lease.ring.bytes": 0})
 
 
+def _spark_apart(job: Job, directory: Path) -> list[str]:
+    """No two batches are smaller together than this."""
+    return _spark(job, directory, {"t.producer.batch.size": 1})
+
+
 def _spark_exactly_once(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"t.exactly.once.source.support": "enabled"})
 
@@ -205,6 +210,7 @@ CONTESTANTS = {
         Contestant("mm2-smt", "MirrorMaker 2, tuned, with transformations", _mirror_maker_changing),
         Contestant("bare", "bare loop", _bare),
         Contestant("spark", "SparkMirror", _spark),
+        Contestant("spark-apart", "SparkMirror, no batches merged", _spark_apart),
         Contestant("eos", "SparkMirror, exactly-once", _spark_exactly_once),
     )
 }

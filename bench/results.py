@@ -15,9 +15,12 @@ from bench.workloads import Workload
 
 TUNED, DEFAULT, BARE, SPARK, EXACTLY_ONCE = "mm2-tuned", "mm2-default", "bare", "spark", "eos"
 WITH_SMT = "mm2-smt"
+APART = "spark-apart"
+"""SparkMirror that merges no batches."""
 SOCKET = "socket"
 BARE_RATE_MIN = 0.7
 BARE_CPU_MAX = 3.0
+MERGING_RATE_MIN, MERGING_CPU_MAX = 1.0, 1.0
 LINK_RATES_MIN = {DEFAULT: 5.0, TUNED: 1.5, SOCKET: 0.8}
 LATENCY_MAX = 0.5
 EXACTLY_ONCE_RATE_MIN = 0.8
@@ -146,6 +149,9 @@ def _judge_copy(results: Results, workload: Workload, spark: Copy) -> Iterable[V
     if bare and workload.goal:
         yield _at_least(f"{workload.name}: rate / bare loop", rate_ratio(spark, bare), BARE_RATE_MIN)
         yield _at_most(f"{workload.name}: CPU / bare loop", cpu_ratio(spark, bare), BARE_CPU_MAX)
+    if apart := results.copy(workload.name, "", APART):
+        yield _at_least(f"{workload.name}: rate / without merging", rate_ratio(spark, apart), MERGING_RATE_MIN)
+        yield _at_most(f"{workload.name}: CPU / without merging", cpu_ratio(spark, apart), MERGING_CPU_MAX)
     if exactly_once := results.copy(workload.name, "", EXACTLY_ONCE):
         rate = rate_ratio(exactly_once, spark)
         yield _at_least(f"{workload.name}: rate exactly-once / at least once", rate, EXACTLY_ONCE_RATE_MIN)
