@@ -12,6 +12,7 @@ from bench.against import TURNS, Against, Comparison, extract, present, render_c
 from bench.brokers import bench_cluster
 from bench.caught_up import PARTITIONS, RATES, Course
 from bench.contestants import CONTESTANTS
+from bench.even_rate import SHAPES, Shape
 from bench.machine import ROOT, describe_run, today
 from bench.plan import CAUGHT_UP, COPIES, PARTS, Benchmark, Plan
 from bench.results import EXACTLY_ONCE, SPARK, Results, render_results
@@ -51,7 +52,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--large", action="store_true", help="a backlog of 10 GB too; needs 20 GB of disk")
     rows = parser.add_argument_group("rows of the part caught-up")
     rows.add_argument("--rates", metavar="N,N", help=f"records/s, of {_listed(RATES)}, or others; default: these")
-    rows.add_argument("--partitions", metavar="N,N", help=f"{_listed(PARTITIONS)}, or others; default: these")
+    rows.add_argument("--partitions", metavar="N,N", help=f"{_listed(PARTITIONS)}, or others; default: these. Of the "
+                      "part shapes, only those over so many; default: all")  # fmt: skip
     rows.add_argument("--seconds", type=float, default=30.0, help="of each row (default: %(default)g)")
     rows.add_argument(
         "--warm", type=float, default=60.0, help="seconds at 5,000 records/s first (default: %(default)g)"
@@ -100,10 +102,15 @@ def _courses(args: argparse.Namespace) -> tuple[Course, ...]:
     return tuple(Course(number, rates, args.seconds, args.warm) for number in partitions)
 
 
+def _shapes(args: argparse.Namespace) -> tuple[Shape, ...]:
+    wanted = numbers(args.partitions, ())
+    return tuple(shape for shape in SHAPES if not wanted or shape.partitions in wanted)
+
+
 def _plan(args: argparse.Namespace) -> Plan:
     return Plan(
         chosen(args.workloads, WORKLOADS), chosen(args.contestants, CONTESTANTS), chosen(args.parts, PARTS),
-        args.quick, args.large, _say, _courses(args),
+        args.quick, args.large, _say, _courses(args), _shapes(args),
     )  # fmt: skip
 
 

@@ -17,8 +17,7 @@ from bench.copying import Copy, measure_copy
 from bench.crowd import PREFIX, Crowd, create_crowd, delete_crowd, measure_crowd
 from bench.crowd import QUICK as QUICK_CROWD
 from bench.crowd import Size as CrowdSize
-from bench.even_rate import SHAPES as EVEN_SHAPES
-from bench.even_rate import Spent, measure_even_rate
+from bench.even_rate import Shape, Spent, measure_even_rate
 from bench.latency import Latency
 from bench.loading import Batches, load
 from bench.plain_socket import measure_socket
@@ -68,6 +67,7 @@ class Plan:
     large: bool
     say: Callable[[str], None]
     courses: tuple[Course, ...] = ()
+    shapes: tuple[Shape, ...] = ()
 
     def chosen(self, *names: str) -> list[Contestant]:
         return [CONTESTANTS[name] for name in names if name in self.contestants]
@@ -197,7 +197,7 @@ class Benchmark:
                     self.plan.say(f"caught up, {layout}, {contestant.title}: {describe_caught_up(outcome)}")
 
     def _run_shapes(self) -> None:
-        for shape in EVEN_SHAPES:
+        for shape in self.plan.shapes:
             wanted = shape.quick() if self.plan.quick else shape
             for contestant in self.plan.chosen(DEFAULT, SPARK):
                 job = self._job(contestant, None, f"bench-shape-{self.runs}")
