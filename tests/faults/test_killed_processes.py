@@ -46,7 +46,7 @@ def _kill_a_worker(story: Story, run: Run, end: int) -> None:
 
 
 def _kill_the_driver(run: Run) -> None:
-    """It takes its children with it. One that is ending has no environment any more, so it is looked for by its number."""
+    """It takes its children with it. One that is ending is known by its number alone: its environment is gone."""
     started = [process.pid for process in run.processes()]
     assert len(started) > 3
     run.kill()
