@@ -23,13 +23,13 @@ from sparkmirror.pipeline.relay.schema import (
     FLUSH,
     PADDING,
     RECORD,
-    RECORD_SCHEMA,
     REFUSED,
     RUN,
     TRAIL,
     Row,
+    record_rows,
     to_arrow,
-    widen,
+    to_record_rows,
 )
 
 CHUNK_BYTES = 1 << 20
@@ -59,7 +59,7 @@ class Decoding:
     def _decode_row(self, row: pa.RecordBatch, at_lease: AtLease) -> Iterator[pa.RecordBatch]:
         run = Row(*(column[0].as_py() for column in row.columns)) if row.column(0)[0].as_py() == RUN else None
         if run is None or (run.lease is None and not run.payload):
-            yield widen(row)
+            yield to_record_rows(row)
             return
         payload = memoryview(run.payload or b"") if run.lease is None else at_lease(run.lease, run.bytes)
         yield from self.records(run, payload)
@@ -86,7 +86,7 @@ class Decoding:
 
 def _closing(run: Row, headers: Headers) -> pa.RecordBatch:
     codec = int(headers.codec_of(len(headers) - 1)) if len(headers) else 0
-    return _with(run, "codec", codec)
+    return to_record_rows(to_arrow([run]), codec)
 
 
 def _refuse(run: Row, payload: memoryview, read: Headers | None, reason: bytes) -> Iterator[pa.RecordBatch]:
@@ -98,14 +98,7 @@ def _refuse(run: Row, payload: memoryview, read: Headers | None, reason: bytes) 
     if run.lease is None and read is not None:
         yield _closing(run._replace(next_offset=at, bytes=read.stop, payload=bytes(payload[: read.stop])), read)
         run = run._replace(first_offset=at, bytes=run.bytes - read.stop)
-    yield _with(run._replace(kind=REFUSED, payload=reason), "offset", at)
-
-
-def _with(row: Row, column: str, value: int) -> pa.RecordBatch:
-    """The row with one of the columns that record rows have besides."""
-    place = RECORD_SCHEMA.get_field_index(column)
-    field = RECORD_SCHEMA.field(place)
-    return widen(to_arrow([row])).set_column(place, field, pa.array([value], field.type))
+    yield to_record_rows(to_arrow([run._replace(kind=REFUSED, payload=reason)]), offset=at)
 
 
 def _record_rows(columns: Columns, run: Row, carried: frozenset[str]) -> pa.RecordBatch:
@@ -119,9 +112,4 @@ def _record_rows(columns: Columns, run: Row, carried: frozenset[str]) -> pa.Reco
         "timestamp": pa.array(columns.timestamps),
     }
     values |= content_arrays(columns, carried)
-    arrays = [values.get(field.name) for field in RECORD_SCHEMA]
-    filled = [
-        pa.nulls(count, field.type) if array is None else array
-        for array, field in zip(arrays, RECORD_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(filled, schema=RECORD_SCHEMA)
+    return record_rows(values, count)

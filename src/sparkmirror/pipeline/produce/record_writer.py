@@ -7,7 +7,7 @@ and task on the row thread.
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.kept_records import Kept
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
 from sparkmirror.pipeline.produce.writer import WritingTask
-from sparkmirror.pipeline.relay.schema import DEAD, FLUSH, PLAN, RECORD, REFUSED, ROW_SCHEMA, RUN, WRITTEN_COLUMNS
+from sparkmirror.pipeline.relay.schema import DEAD, FLUSH, PLAN, RECORD, REFUSED, ROW_SCHEMA, RUN, row_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _EMPTY = memoryview(b"")
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
-_FIELDS = {name: place for place, name in enumerate(WRITTEN_COLUMNS)}
-_CONTROL_COLUMNS = (*(place for place in range(len(ROW_SCHEMA)) if place != _PAYLOAD), _FIELDS["target_topic"])
 
 
 class RecordTask(WritingTask):
@@ -65,41 +63,43 @@ class RecordTask(WritingTask):
         self._raise_if_failed()
 
     def _take_control(self, batch: pa.RecordBatch, at: int) -> None:
-        kind = batch.column(0)[at].as_py()
-        payload = batch.column(_PAYLOAD)[at]
-        if kind == PLAN and self._sender is None:
+        row, codec = row_at(batch, at)
+        payload = batch.column("payload")[at]
+        if row.kind == PLAN and self._sender is None:
             self._begin(payload.as_py())
             return
-        delivery = self._read([batch.column(place)[at].as_py() for place in _CONTROL_COLUMNS], payload)
+        delivery = self._read([*row[:_PAYLOAD], *row[_PAYLOAD + 1 :], None], payload)
         assert isinstance(delivery, Delivery), "a flow with transforms puts no records by key"
-        if kind not in (RUN, REFUSED):
+        if row.kind not in (RUN, REFUSED):
             self._put(delivery)
             return
         rows, self._open = self._open, []
-        run = _row(batch, at)
-        self._put(self._route(delivery, rows, run) if kind == RUN else self._refuse(delivery, rows, run))
+        if row.kind == RUN:
+            self._put(self._route(delivery, rows, row.bytes, Codec(codec or 0)))
+        else:
+            reason = payload.as_py().decode()
+            self._put(self._refuse(delivery, rows, row.bytes, batch.column("offset")[at].as_py(), reason))
 
-    def _route(self, run: Delivery, rows: list[pa.RecordBatch], row: dict[str, Any]) -> Bundle:
+    def _route(self, run: Delivery, rows: list[pa.RecordBatch], size: int, codec: Codec) -> Bundle:
         assert run.partition is not None
         remote = self._flow.remote_topic(run.partition.topic)
         bare = run._replace(target_topic=remote, payload=_EMPTY)
-        origin = Origin(run.partition, remote, Codec(row["codec"] or 0))
+        origin = Origin(run.partition, remote, codec)
         try:
             kept = Kept(run.payload, self._returned, self._bound)
             pieces = make_pieces(rows, kept, origin, self._sizes.count)
         except (Unroutable, ProtocolError) as problem:
-            return Bundle(bare, row["bytes"], (), str(problem))
-        return Bundle(bare, row["bytes"], tuple(pieces))
+            return Bundle(bare, size, (), str(problem))
+        return Bundle(bare, size, tuple(pieces))
 
-    def _refuse(self, delivery: Delivery, rows: list[pa.RecordBatch], row: dict[str, Any]) -> Bundle:
-        """The records before the offset that cannot be read go on; what is left of the run waits."""
-        at, reason = row["offset"], bytes(row["payload"]).decode()
+    def _refuse(self, delivery: Delivery, rows: list[pa.RecordBatch], size: int, at: int, reason: str) -> Bundle:
+        """The records before the offset `at`, which cannot be read, go on; what is left of the run waits."""
         if delivery.lease is not None and at > delivery.first_offset:
             readable = _whole_before(delivery.payload, at)
             before = delivery._replace(kind=RUN, next_offset=at, lease=None, payload=readable)
-            self._put(self._route(before, rows, row | {"bytes": 0, "codec": _codec_of(readable)}))
+            self._put(self._route(before, rows, 0, _codec_of(readable)))
         rest = delivery._replace(kind=RUN, first_offset=at, target_topic=None, payload=_EMPTY)
-        return Bundle(rest, row["bytes"], (), reason)
+        return Bundle(rest, size, (), reason)
 
     def _close_clients(self) -> None:
         self._sizes.close()
@@ -120,13 +120,6 @@ def _codec_of(batches: memoryview) -> Codec:
     for _, header in iterate_headers(batches, 0, len(batches)):
         codec = codec if header.is_control else header.codec
     return codec
-
-
-def _row(batch: pa.RecordBatch, at: int) -> dict[str, Any]:
-    return {name: batch.column(_FIELDS[name])[at].as_py() for name in _OWN_FIELDS}
-
-
-_OWN_FIELDS = ("bytes", "payload", "codec", "offset")
 
 
 def _sort_out(batch: pa.RecordBatch) -> "tuple[NDArray[np.bool_], list[int]]":

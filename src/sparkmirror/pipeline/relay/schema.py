@@ -38,11 +38,13 @@ the batch's rows.
 
 The row of flows with transforms: one per record, and one per range of records that closes it.
 
-The columns of `pipeline.relay.schema` stand first and mean the same; its *run* row comes behind the *record* rows of
-the run it accounts for. The run's batches pass with it, or stay where its lease says: the writer takes from them what
-no step of the flow reads or changes, which a record row does not have (`spark.record_plan`). Then:
+All columns stand in each row, also in those of records, which are nearly all: so there are few. Of those above `kind`,
+`topic`, `partition`, `payload` and `proposed_topic` are there and mean the same; the *run* row comes behind the
+*record* rows of the run it accounts for. The run's batches pass with it, or stay where its lease says: the writer takes
+from them what no step of the flow reads or changes, which a record row does not have (`spark.record_plan`). Then:
 
-    codec             on run rows: of the run's last batch
+    numbers           null on record and flush rows; else a JSON array: the other columns above, from `first_offset` to
+                      `lease`, and on run rows the codec of the run's last batch
     offset            source offset of the record; on refused rows with a lease, of the first record that is refused
     timestamp         of the record, ms since the epoch
     key, value        as they are, if a step reads them; null is absent
@@ -57,7 +59,8 @@ Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: 
 """
 
 import builtins
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -140,14 +143,15 @@ REFUSED: Final = "refused"
 ROWS_PER_BATCH: Final = 1000
 HEADERS_DDL: Final = "array<struct<key:string,value:binary>>"
 RECORD_DDL: Final = (
-    ROW_DDL + f", codec int, offset bigint, timestamp bigint, key binary, value binary, headers {HEADERS_DDL}"
+    "kind string, topic string, partition int, payload binary, proposed_topic string, numbers string, offset bigint, "
+    f"timestamp bigint, key binary, value binary, headers {HEADERS_DDL}"
 )
 
 HEADERS_TYPE: Final = pa.list_(HEADER_TYPE)
 RECORD_SCHEMA: Final = pa.schema(
     [
-        *ROW_SCHEMA,
-        pa.field("codec", pa.int32()),
+        *map(ROW_SCHEMA.field, ("kind", "topic", "partition", "payload", "proposed_topic")),
+        pa.field("numbers", pa.string()),
         pa.field("offset", pa.int64()),
         pa.field("timestamp", pa.int64()),
         pa.field("key", pa.binary()),
@@ -156,18 +160,29 @@ RECORD_SCHEMA: Final = pa.schema(
     ]
 )
 WRITTEN_COLUMNS: Final = (*RECORD_SCHEMA.names, "target_topic", "target_partition")
+_NUMBERS: Final = tuple(name for name in ROW_SCHEMA.names if name not in RECORD_SCHEMA.names)
 
 
-def widen(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `pipeline.relay.schema` as rows of this one, their other columns null."""
-    empty = [pa.nulls(rows.num_rows, field.type) for field in RECORD_SCHEMA][len(ROW_SCHEMA) :]
-    return pa.RecordBatch.from_arrays([*rows.columns, *empty], schema=RECORD_SCHEMA)
+def to_record_rows(rows: pa.RecordBatch, codec: int | None = None, offset: int | None = None) -> pa.RecordBatch:
+    """Rows of `pipeline.relay.schema` that are no records as rows of this one; `codec` and `offset` are of each."""
+    numbers = zip(*(rows.column(name).to_pylist() for name in _NUMBERS), strict=True)
+    made = {name: rows.column(name) for name in ROW_SCHEMA.names if name not in _NUMBERS}
+    made["numbers"] = pa.array([json.dumps([*of_row, codec]) for of_row in numbers], pa.string())
+    made["offset"] = pa.array([offset] * rows.num_rows, pa.int64())
+    return record_rows(made, rows.num_rows)
 
 
-def _padding() -> pa.RecordBatch:
-    kinds = pa.array([FLUSH] * ROWS_PER_BATCH)
-    nulls = [pa.nulls(ROWS_PER_BATCH, field.type) for field in RECORD_SCHEMA][1:]
-    return pa.RecordBatch.from_arrays([kinds, *nulls], schema=RECORD_SCHEMA)
+def record_rows(columns: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
+    """`count` rows of RECORD_SCHEMA with these columns; the others are null."""
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in RECORD_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
 
 
-PADDING: Final = _padding()
+def row_at(rows: pa.RecordBatch, at: int) -> tuple[Row, int | None]:
+    """The row that `to_record_rows` was given, without its payload, and its codec. `rows` are in the written form."""
+    *numbers, codec = json.loads(rows.column("numbers")[at].as_py())
+    shown = {name: rows.column(name)[at].as_py() for name in ("kind", "topic", "partition", "proposed_topic")}
+    return Row(**shown, **dict(zip(_NUMBERS, numbers, strict=True))), codec
+
+
+PADDING: Final = record_rows({"kind": pa.array([FLUSH] * ROWS_PER_BATCH)}, ROWS_PER_BATCH)

@@ -10,7 +10,7 @@ from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.pipeline.fetch import record_rows
 from sparkmirror.pipeline.fetch.record_rows import Decoding
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
-from sparkmirror.pipeline.relay.schema import GAP, PADDING, RECORD, RECORD_SCHEMA, REFUSED, RUN, Row, close
+from sparkmirror.pipeline.relay.schema import GAP, PADDING, RECORD, RECORD_SCHEMA, REFUSED, RUN, Row, close, row_at
 
 ODD = [
     Record(0, 1_000, b"k", b"v", ((b"a", b"1"), (b"a", None), (b"\xff", b""))),
@@ -53,10 +53,10 @@ def test_records_of_two_batches_come_in_order_and_a_run_row_closes_them(codec: C
     batches = decoded(run_of(payload, 0, 8))
     later = [Record(one.offset + 4, one.timestamp, one.key, one.value) for one in ODD]
     assert records_in(batches) == bare([*ODD, *later])
-    (closing,) = batches[-1].to_pylist()
-    assert (closing["kind"], closing["first_offset"], closing["next_offset"]) == (RUN, 0, 8)
-    assert (closing["bytes"], closing["codec"]) == (len(payload), codec)
-    assert closing["payload"] == payload, "what no step reads or sets is in here"
+    closing, its_codec = row_at(batches[-1], 0)
+    assert (closing.kind, closing.first_offset, closing.next_offset) == (RUN, 0, 8)
+    assert (closing.bytes, its_codec) == (len(payload), codec)
+    assert batches[-1].column("payload").to_pylist() == [payload], "what no step reads or sets is in here"
 
 
 def test_only_the_columns_that_a_step_reads_are_filled() -> None:
@@ -100,13 +100,14 @@ def test_bytes_that_cannot_be_read_are_refused_from_where_they_begin(monkeypatch
     payload = good + bytes(bad)
     *read, before, refused = decoded(run_of(payload, 0, 8))
     assert records_in(read) == bare(ODD)
-    (run,) = before.to_pylist()
-    assert (run["kind"], run["first_offset"], run["next_offset"]) == (RUN, 0, 4)
-    assert (run["payload"], run["bytes"]) == (good, len(good))
-    (row,) = refused.to_pylist()
-    assert (row["kind"], row["first_offset"], row["next_offset"]) == (REFUSED, 4, 8)
-    assert row["bytes"] == len(bad) == parse_header(bad, 0).total_bytes
-    assert b"record batch at offset 4 is damaged: its checksum is wrong" in row["payload"]
+    run, _ = row_at(before, 0)
+    assert (run.kind, run.first_offset, run.next_offset) == (RUN, 0, 4)
+    assert (before.column("payload").to_pylist(), run.bytes) == ([good], len(good))
+    row, _ = row_at(refused, 0)
+    assert (row.kind, row.first_offset, row.next_offset) == (REFUSED, 4, 8)
+    assert row.bytes == len(bad) == parse_header(bad, 0).total_bytes
+    (reason,) = refused.column("payload").to_pylist()
+    assert b"record batch at offset 4 is damaged: its checksum is wrong" in reason
 
 
 def test_a_lent_run_that_cannot_be_read_to_its_end_is_one_row_which_says_from_where(
@@ -121,9 +122,9 @@ def test_a_lent_run_that_cannot_be_read_to_its_end_is_one_row_which_says_from_wh
     found = Decoding().rows(iter([close([run])]), lambda lease, size: memoryview(payload)[lease - 77 : size])
     *read, refused = [batch for batch in found if batch is not PADDING]
     assert records_in(read) == bare(ODD)
-    (row,) = refused.to_pylist()
-    assert (row["kind"], row["lease"], row["bytes"], row["offset"]) == (REFUSED, 77, len(payload), 4)
-    assert (row["first_offset"], row["next_offset"]) == (0, 8)
+    row, _ = row_at(refused, 0)
+    assert (row.kind, row.lease, row.bytes) == (REFUSED, 77, len(payload))
+    assert (row.first_offset, row.next_offset, refused.column("offset").to_pylist()) == (0, 8, [4])
 
 
 def test_all_other_rows_pass_and_flush_rows_become_padding() -> None:
