@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 from tests.brokers.grants import await_acls, grant, revoke
 
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
@@ -99,6 +100,20 @@ def test_acls_follow_and_only_what_the_mirror_granted_is_revoked(
     grant(target, restored)
     await_acls(target, lambda there: there == left | {restored})
     assert job(revoke=True).plan() == Plan(), "a person has made it now"
+
+
+def test_notes_behind_an_open_transaction_count(both: tuple[Cluster, Cluster], target: Admin) -> None:
+    """A task's, on the same topic. A binding revoked meanwhile would still be the mirror's, whoever made it again."""
+    notes = AclNotes(both[1], NOTES, "A")
+    notes.add([READ])
+    producer = Producer({"bootstrap.servers": both[1].bootstrap_servers, "transactional.id": "task"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(NOTES, b"{}", b"of a task")
+    producer.flush(10)
+    notes.remove([READ])
+    assert READ not in notes.created(target)
+    producer.abort_transaction(10)
 
 
 def test_identity_naming_opens_no_other_topic(both: tuple[Cluster, Cluster], source: Admin, target: Admin) -> None:

@@ -53,8 +53,9 @@ class AclNotes:
         self._created = None
 
     def _read(self) -> set[AclBinding]:
+        """No note is part of a transaction; one that is open on the topic, a task's, would hide the newest notes."""
         found: dict[AclBinding, bool] = {}
-        with open_tail(self._target, "acls", [TopicPartition(self._topic, 0)]) as tail:
+        with open_tail(self._target, "acls", [TopicPartition(self._topic, 0)], read_committed=False) as tail:
             for record in tail.read_to_end():
                 if (binding := noted(record.key, self._source_alias)) is not None:
                     found[binding] = record.value is not None
