@@ -23,7 +23,7 @@ from sparkmirror.config.flow.settings import (
     read_status,
     read_sync,
 )
-from sparkmirror.config.flow.transforms import NO_TRANSFORMS, Transforms, read_transforms
+from sparkmirror.config.flow.transforms import NO_TRANSFORMS, Transforms, read_transforms, warn_of_unread_tables
 from sparkmirror.config.formats.files import read_mirror_file
 from sparkmirror.config.formats.properties import ConfigWarning, Properties, write_properties
 from sparkmirror.config.formats.tidy import tidy
@@ -248,6 +248,7 @@ def examine(
     enabled = tuple(_read_flow(properties, name, problems) for name in names)
     flow_choice.refuse_unsafe(properties, enabled, problems)
     flow_choice.warn_of_same_brokers(properties, enabled, problems)
+    warn_of_unread_tables([flow.transforms for flow in enabled], problems)
     chosen = flow_choice.choose_flows(enabled, aliases, targets, flows, problems)
     heartbeats = _read_heartbeats(properties, clusters, targets, flows, problems)
     checkpoints = tuple(
@@ -259,9 +260,8 @@ def examine(
     text = write_properties(properties)
     status = read_status(properties, problems)
     warnings = problems.warnings() if translated is None else translated
-    file = properties.file
-    config = MirrorConfig(clusters, chosen, warnings, file, text, heartbeats, status, properties, checkpoints)
-    return config, problems
+    found = (clusters, chosen, warnings, properties.file, text, heartbeats, status, properties, checkpoints)
+    return MirrorConfig(*found), problems
 
 
 def understand(properties: Properties, problems: Problems) -> Properties:

@@ -5,7 +5,7 @@ A `Source` says where each stands. `config.flow.connect_transforms` translates C
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -112,6 +112,18 @@ def read_transforms(layer: Mapping[str, Entry], problems: Problems) -> Transform
     steps += _set_columns(entries, problems)
     steps += _function(entries, problems)
     return Transforms(tuple(steps), read_tables(entries, problems), read_registries(entries, problems))
+
+
+def warn_of_unread_tables(flows: Sequence[Transforms], problems: Problems) -> None:
+    """Warns of each table in which no flow looks anything up, since a flow without steps passes whole batches."""
+    read = {table.source for one in flows if one.steps for table in one.tables}
+    for table in {table.source: table for one in flows for table in one.tables if table.source not in read}.values():
+        where = table.source
+        problems.warn(
+            f"the table `{table.name}` is not used: no flow that has it has a step that could look it up",
+            Entry(where.key, "", where.line, where.file),
+            f"write a step such as `{WHERE} = lookup_{table.name}(key) IS NOT NULL`, or remove the table's lines",
+        )
 
 
 def _source(entry: Entry, problems: Problems) -> Source:

@@ -100,6 +100,21 @@ def test_a_table_that_cannot_be_is_a_problem_of_its_line(lines: str, message: st
         tables(lines)
 
 
+def warnings(text: str) -> list[str]:
+    return [str(one) for one in parse_config(parse_properties((SMALLEST + text).encode(), "mm2")).warnings]
+
+
+def test_a_table_without_a_step_that_could_look_it_up_is_warned_of_by_its_line() -> None:
+    table = "transforms.table.names.path = /names.csv\ntransforms.table.names.key = id\n"
+    (warning,) = warnings(table)
+    assert "mm2:6" in warning and "the table `names` is not used" in warning
+    assert "lookup_names(key)" in warning
+    back = "B->A.enabled = true\n"
+    assert len(warnings(back + table)) == 1, "once, though two flows have it"
+    assert not warnings(table + "transforms.where = true\n")
+    assert not warnings(back + table + "A->B.transforms.where = true\n"), "one of the flows can use it"
+
+
 def test_registries_of_both_sides_hide_their_passwords() -> None:
     lines = "transforms.schemas.source.url = http://a:8081/\ntransforms.schemas.target.url = https://b\n"
     lines += "transforms.schemas.target.user.info = mirror:s3cret\n"
