@@ -8,6 +8,7 @@ import base64
 import json
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,11 +17,13 @@ from sparkmirror.errors import RegistryProblem
 
 _ANSWER_SECONDS_MAX: Final = 15.0
 _DEPTH_MAX: Final = 32
-_NOT_FOUND: Final = 404
+_NOT_FOUND: Final = (40401, 40402, 40403)
+"""Codes of an answer with status 404: no such subject, version or schema. Any other one is not a registry's."""
 _JSON: Final = "application/vnd.schemaregistry.v1+json"
 
 Schema = dict[str, Any]
-"""What a registry says of a schema: `schema`, `schemaType` (absent: Avro) and `references`, as far as it has them."""
+"""What a registry says of a schema: `schema`, `schemaType` (absent: Avro), `references`, `metadata` and `ruleSet`, as far as it
+has them."""
 
 
 class RegistryClient:
@@ -34,12 +37,30 @@ class RegistryClient:
         found: Schema | None = self._ask("GET", f"/schemas/ids/{number}")
         return found
 
+    def schema_by_guid(self, guid: str) -> Schema | None:
+        """The schema that has the GUID; None where there is none."""
+        found: Schema | None = self._ask("GET", f"/schemas/guids/{guid}")
+        return found
+
+    def ids_of_guid(self, guid: str) -> list[int]:
+        """The ids of the schema that has the GUID."""
+        return [int(one["id"]) for one in self._ask("GET", f"/schemas/guids/{guid}/ids") or ()]
+
+    def guid_of(self, number: int) -> str:
+        """The GUID of the schema that has the id. Raises RegistryProblem where the registry has none."""
+        guid = (self.schema_of(number) or {}).get("guid")
+        if guid is None:
+            raise RegistryProblem(
+                f"The schema registry {self._registry.url} gives schema {number} no GUID, by which headers name schemas."
+            )
+        return str(guid)
+
     def subjects_of(self, number: int) -> list[str]:
         """The subjects under which it is registered."""
         return sorted(self._ask("GET", f"/schemas/ids/{number}/subjects") or ())
 
-    def version(self, subject: str, version: int) -> Schema:
-        """A version of a subject, which another schema refers to."""
+    def version(self, subject: str, version: int | str) -> Schema:
+        """A version of a subject, which another schema refers to; `latest` for the newest."""
         found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{version}")
         if found is None:
             raise RegistryProblem(f"The schema registry {self._registry.url} has no version {version} of {subject}.")
@@ -70,17 +91,50 @@ class RegistryClient:
             with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS_MAX) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as problem:
-            if problem.code == _NOT_FOUND:
-                return None
             said = problem.read(1000).decode(errors="replace").strip()
+            if _is_not_found(problem.code, said):
+                return None
             what = f"{method} {path} with status {problem.code}: {said}"
-            raise RegistryProblem(f"The schema registry {self._registry.url} refuses {what}") from None
+            raise RegistryProblem(
+                f"The schema registry {self._registry.url} refuses {what}", _hint(problem.code)
+            ) from None
         except (OSError, ValueError) as problem:
-            raise RegistryProblem(f"The schema registry {self._registry.url} does not answer: {problem}") from None
+            raise RegistryProblem(
+                f"The schema registry {self._registry.url} does not answer: {problem}", _AWAY
+            ) from None
+
+
+_AWAY: Final = "see that it runs and that every machine with tasks reaches it; records wait meanwhile"
+_HINTS: Final = {
+    401: "write `transforms.schemas.<side>.user.info = name:password`",
+    403: "give the login the right to read, and on the target's side to register schemas",
+    404: "this is no answer of a registry: see that `transforms.schemas.<side>.url` has the whole address",
+    409: "register the schema by hand, set the subject's compatibility otherwise, or use another subject",
+    422: "the target's registry does not take this schema: its message says why",
+}
+
+
+def _hint(status: int) -> str:
+    return _HINTS.get(status, _AWAY)
+
+
+def _is_not_found(status: int, said: str) -> bool:
+    """Whether the registry says that it has no such thing. An answer of something else, such as a proxy, says nothing
+    about schemas: taken for one, values would go out with the ids of the source."""
+    if status != HTTPStatus.NOT_FOUND:
+        return False
+    try:
+        return json.loads(said).get("error_code") in _NOT_FOUND
+    except (ValueError, AttributeError):
+        return False
+
+
+_CONTENT: Final = ("schema", "schemaType", "references", "metadata", "ruleSet")
+"""What makes a schema the same, and its GUID."""
 
 
 def _content(found: Schema) -> Schema:
-    return {name: found[name] for name in ("schema", "schemaType", "references") if found.get(name)}
+    return {name: found[name] for name in _CONTENT if found.get(name)}
 
 
 def carry_over(source: RegistryClient, target: RegistryClient, schema: Schema, subject: str, depth: int = 0) -> Schema:

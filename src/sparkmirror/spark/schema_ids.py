@@ -1,23 +1,32 @@
-"""Functions for values that name their schema by an id: it becomes the id that the schema has on the target's side.
+"""Functions for records that name their schemas by ids: these become the ids that the schemas have on the target's side.
 
-The wire format is that of Confluent's serializers: a byte 0, the id in four bytes, and the value. Registered for a
-flow's expressions by `spark.record_plan`; the functions run in Python workers, as Arrow UDFs.
+The wire formats are those of Confluent's serializers. In a value: a byte 0, the id in four bytes, and the content. In a
+header (`HeaderSchemaIdSerializer`): a byte 1 and the schema's GUID in 16 bytes, or as in a value; content of Protobuf has
+more bytes behind. Registered for a flow's expressions by `spark.record_plan`; they run in Python workers, as Arrow UDFs.
 """
 
 import logging
+import uuid
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import ArrowUDFType, arrow_udf
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.schema_registries import SchemaRegistries
+from sparkmirror.errors import RegistryProblem
+from sparkmirror.pipeline.relay.schema import HEADERS_DDL
 from sparkmirror.spark.registry_client import RegistryClient, Schema, carry_over
 
 MAGIC: Final = b"\0"
+MAGIC_GUID: Final = b"\1"
 HEAD_BYTES: Final = 5
+GUID_END: Final = 17
+_ASK_AGAIN_SECONDS: Final = 30.0
+"""After which an id that the source's registry did not have is asked for again."""
 _KNOWN_MAX: Final = 10_000
 """Ids that are kept; a value that is no such record may begin with any."""
 
@@ -27,11 +36,14 @@ log = logging.getLogger(__name__)
 class SchemaIds:
     """The ids that this worker knows of two registries. Every method raises RegistryProblem."""
 
-    def __init__(self, registries: SchemaRegistries) -> None:
+    def __init__(self, registries: SchemaRegistries, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._source, self._target = RegistryClient(registries.source), RegistryClient(registries.target)
         self._source_url = registries.source.url
-        self._schemas: dict[int, Schema | None] = {}
-        self._carried: dict[tuple[int, str | None], int] = {}
+        self._schemas: dict[int | str, Schema] = {}
+        self._unknown: dict[int | str, float] = {}
+        self._carried: dict[tuple[int | str, str | None], int] = {}
+        self._guids: dict[int, bytes] = {}
 
     def are_known(self, values: pa.Array) -> pa.Array:
         """Whether each value names a schema that the source's registry has; null for null."""
@@ -45,32 +57,71 @@ class SchemaIds:
         carried = [None if value is None else self._carry(value, subject) for value, subject in pairs]
         return pa.array(carried, pa.binary())
 
+    def carry_header(self, headers: pa.Array, names: pa.Array, subjects: pa.Array) -> pa.Array:
+        """The headers with what the last one of each name says of a schema as the target has it. An older one of the
+        name stays: clients read the last."""
+        rows = zip(headers.to_pylist(), names.to_pylist(), subjects.to_pylist(), strict=True)
+        return pa.array([self._with_header(*row) for row in rows], headers.type)
+
+    def _with_header(self, headers: list[Any] | None, name: str | None, subject: str | None) -> list[Any] | None:
+        places = [at for at, one in enumerate(headers or ()) if one["key"] == name and one["value"] is not None]
+        if headers is None or not places:
+            return headers
+        at = places[-1]
+        changed = self._carry_guid(headers[at]["value"], subject)
+        return [*headers[:at], {"key": name, "value": changed}, *headers[at + 1 :]]
+
     def _carry(self, value: bytes, subject: str | None) -> bytes:
         number = number_of(value)
         if number is None or (schema := self._schema(number)) is None:
             return value
-        found = self._carried.get((number, subject))
+        return MAGIC + self._registered(number, schema, subject).to_bytes(4, "big") + value[HEAD_BYTES:]
+
+    def _carry_guid(self, value: bytes, subject: str | None) -> bytes:
+        if len(value) < GUID_END or value[:1] != MAGIC_GUID:
+            return self._carry(value, subject)
+        guid = str(uuid.UUID(bytes=value[1:GUID_END]))
+        if (schema := self._schema(guid)) is None:
+            return value
+        number = self._registered(guid, schema, subject)
+        if number not in self._guids:
+            self._guids[number] = uuid.UUID(self._target.guid_of(number)).bytes
+        return MAGIC_GUID + self._guids[number] + value[GUID_END:]
+
+    def _registered(self, named: int | str, schema: Schema, subject: str | None) -> int:
+        """The target's id of the schema."""
+        found = self._carried.get((named, subject))
         if found is None:
-            where = subject or self._subject_of(number)
-            found = self._carried[number, subject] = int(carry_over(self._source, self._target, schema, where)["id"])
-            log.info("schema %d is %d in the target's registry, as %s.", number, found, where)
-        return MAGIC + found.to_bytes(4, "big") + value[HEAD_BYTES:]
+            where = subject or self._subject_of(named)
+            found = self._carried[named, subject] = int(carry_over(self._source, self._target, schema, where)["id"])
+            log.info("schema %s is %d in the target's registry, as %s.", named, found, where)
+        return found
 
-    def _subject_of(self, number: int) -> str:
-        subjects = self._source.subjects_of(number)
-        return subjects[0] if subjects else f"schema-{number}"
+    def _subject_of(self, named: int | str) -> str:
+        numbers = [named] if isinstance(named, int) else self._source.ids_of_guid(named)
+        subjects = [subject for number in numbers for subject in self._source.subjects_of(number)]
+        if not subjects:
+            raise RegistryProblem(f"The schema registry {self._source_url} has schema {named} under no subject.",
+                                  "give a subject instead of null")  # fmt: skip
+        return subjects[0]
 
-    def _schema(self, number: int) -> Schema | None:
-        if number not in self._schemas:
-            if len(self._schemas) >= _KNOWN_MAX:
-                self._schemas.clear()
-            found = self._schemas[number] = self._source.schema_of(number)
+    def _schema(self, named: int | str) -> Schema | None:
+        """By id or GUID. What the registry does not have is asked for again after a while: it may follow another one."""
+        found = self._schemas.get(named)
+        if found is None and self._unknown.get(named, 0.0) <= self._clock.monotonic():
+            for known in (self._schemas, self._unknown):
+                if len(known) >= _KNOWN_MAX:
+                    known.clear()
+            found = self._source.schema_of(named) if isinstance(named, int) else self._source.schema_by_guid(named)
             if found is None:
+                self._unknown[named] = self._clock.monotonic() + _ASK_AGAIN_SECONDS
                 log.warning(
-                    "the schema registry %s has no schema %d: values that name it are as they were.",
-                    self._source_url, number, extra={"event": "schema-unknown"},
+                    "the schema registry %s has no schema %s: records that name it are as they were.",
+                    self._source_url, named, extra={"event": "schema-unknown"},
                 )  # fmt: skip
-        return self._schemas[number]
+            else:
+                self._schemas[named] = found
+        return found
 
 
 def _bytes(values: pa.Array) -> list[bytes | None]:
@@ -100,20 +151,22 @@ def ids_of(registries: SchemaRegistries, flow: str) -> SchemaIds:
 
 
 def register_schema_functions(spark: SparkSession, flow: FlowConfig) -> None:
-    """Make `has_schema(value)` and `with_target_schema(value, subject)` known to the flow's expressions, if its file
-    names registries."""
+    """Make `has_schema(value)`, `with_target_schema(value, subject)` and `with_target_schema_header(headers, name,
+    subject)` known to the flow's expressions, if its file names registries."""
     if (registries := flow.transforms.schemas) is None:
         return
-    has_schema, with_target_schema = _functions(registries, str(flow.name))
-    spark.udf.register("has_schema", arrow_udf(has_schema, "boolean", ArrowUDFType.SCALAR))
-    spark.udf.register("with_target_schema", arrow_udf(with_target_schema, "binary", ArrowUDFType.SCALAR))
+    for function, kind in _functions(registries, str(flow.name)):
+        spark.udf.register(function.__name__, arrow_udf(function, kind, ArrowUDFType.SCALAR))
 
 
-def _functions(registries: SchemaRegistries, flow: str) -> tuple[Callable[..., pa.Array], Callable[..., pa.Array]]:
+def _functions(registries: SchemaRegistries, flow: str) -> tuple[tuple[Callable[..., pa.Array], str], ...]:
     def has_schema(values: pa.Array) -> pa.Array:
         return ids_of(registries, flow).are_known(values)
 
     def with_target_schema(values: pa.Array, subjects: pa.Array) -> pa.Array:
         return ids_of(registries, flow).carry(values, subjects)
 
-    return has_schema, with_target_schema
+    def with_target_schema_header(headers: pa.Array, names: pa.Array, subjects: pa.Array) -> pa.Array:
+        return ids_of(registries, flow).carry_header(headers, names, subjects)
+
+    return (has_schema, "boolean"), (with_target_schema, "binary"), (with_target_schema_header, HEADERS_DDL)

@@ -1,11 +1,14 @@
 """Ids of schemas become those of the target's registry, each looked up once, with all that a schema refers to."""
 
 import logging
+import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.schema_registry import SchemaRegistry
+from tests.manual_clock import ManualClock
+from tests.schema_registry import SchemaRegistry, guid_of
 
 from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
 from sparkmirror.config.flow.source_line import Source
@@ -15,6 +18,7 @@ from sparkmirror.spark.schema_ids import SchemaIds
 ORDER = {"schema": '{"type": "record", "name": "Order", "fields": []}'}
 SUBJECT = "A.orders-value"
 LOGIN = "mirror:s3cret"
+LINE = Source("transforms.schemas.target.url", 1, "mm2")
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def target() -> Iterator[SchemaRegistry]:
 @pytest.fixture
 def ids(source: SchemaRegistry, target: SchemaRegistry) -> SchemaIds:
     sides = Registry(source.url), Registry(target.url, LOGIN)
-    return SchemaIds(SchemaRegistries(*sides, Source("transforms.schemas.target.url", 1, "mm2")))
+    return SchemaIds(SchemaRegistries(*sides, LINE))
 
 
 def named(number: int, content: bytes = b"content") -> bytes:
@@ -71,6 +75,71 @@ def test_what_names_no_schema_of_the_source_is_as_it_was_and_is_warned_of(
     assert "has no schema 7" in caplog.text and not target.asked
     source.register("orders-value", ORDER)
     assert ids.are_known(pa.array([*values, named(1), None])).to_pylist() == [False] * 5 + [True, None]
+
+
+def test_an_unknown_id_is_asked_for_again_after_half_a_minute(source: SchemaRegistry, target: SchemaRegistry) -> None:
+    clock = ManualClock()
+    ids = SchemaIds(SchemaRegistries(Registry(source.url), Registry(target.url, LOGIN), LINE), clock)
+    assert carried(ids, named(1)) == [named(1)]
+    number = source.register("orders-value", ORDER)
+    assert carried(ids, named(number)) == [named(number)], "it was asked for a moment ago"
+    clock.now += 31
+    assert carried(ids, named(number)) == [named(100)]
+
+
+def test_an_answer_that_is_no_registry_s_is_no_unknown_schema(source: SchemaRegistry, ids: SchemaIds) -> None:
+    """A proxy's 404 would otherwise let values pass with the source's ids."""
+    number = source.register("orders-value", ORDER)
+    for broken in ((404, "no such page"), (404, {"error": "not found"}), (500, {"error_code": 50001}), (503, "")):
+        source.broken = broken
+        with pytest.raises(RegistryProblem, match=f"refuses GET .* with status {broken[0]}") as caught:
+            carried(ids, named(number))
+        assert caught.value.hint
+    source.broken = None
+    assert carried(ids, named(number)) == [named(100)]
+
+
+def header(guid: str, more: bytes = b"") -> dict[str, Any]:
+    return {"key": "__value_schema_id", "value": b"\1" + uuid.UUID(guid).bytes + more}
+
+
+def with_header(ids: SchemaIds, *headers: dict[str, Any], subject: str | None = SUBJECT) -> list[dict[str, Any]]:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    (found,) = ids.carry_header(
+        pa.array([list(headers)], kind), pa.array(["__value_schema_id"]), pa.array([subject], pa.string())
+    ).to_pylist()
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_header_gets_the_guid_that_the_schema_has_at_the_target(
+    source: SchemaRegistry, target: SchemaRegistry, ids: SchemaIds
+) -> None:
+    source.register("orders-value", ORDER)
+    others = [{"key": "trace", "value": b"1"}, {"key": "__key_schema_id", "value": b"\1" + bytes(16)}]
+    given = header(guid_of(ORDER), b"\2\0")
+    assert with_header(ids, *others, given) == [*others, given], "one schema has one GUID everywhere"
+    assert target.subjects == {SUBJECT: [100]}
+    assert with_header(ids, given, subject=None) == [given] and "orders-value" in target.subjects
+
+    money = {"schema": '{"type": "fixed", "name": "Money", "size": 8}'}
+    source.register("money-value", {"schema": '"string"'})
+    source.register("money-value", money)
+    cart = {"schema": '"Money"', "references": [{"name": "Money", "subject": "money-value", "version": 2}]}
+    source.register("carts-value", cart)
+    at_target = cart | {"references": [{"name": "Money", "subject": "money-value", "version": 1}]}
+    assert guid_of(cart) != guid_of(at_target)
+    assert with_header(ids, header(guid_of(cart))) == [header(guid_of(at_target))]
+
+
+def test_a_header_may_have_an_id_and_what_it_names_nothing_by_stays(source: SchemaRegistry, ids: SchemaIds) -> None:
+    number = source.register("orders-value", ORDER)
+    twice = [{"key": "__value_schema_id", "value": named(number, b"")} for _ in range(2)]
+    assert with_header(ids, *twice) == [twice[0], {"key": "__value_schema_id", "value": named(100, b"")}]
+    for odd in (b"", b"\1short", b"\2" + bytes(16), b"\1" + bytes(16)):
+        assert with_header(ids, {"key": "__value_schema_id", "value": odd})[0]["value"] == odd
+    empty = {"key": "__value_schema_id", "value": None}
+    assert with_header(ids, empty) == [empty] and with_header(ids) == []
 
 
 def test_what_a_schema_refers_to_is_registered_before_it_in_the_versions_there(
