@@ -13,7 +13,7 @@ LOWEST := .cache/lowest
 GRAFANA := .cache/grafana
 MKDOCS := .cache/mkdocs
 # How both locks are written; the extra `kerberos` is built against a library of the system.
-EXTRAS := --extra web --extra demo --extra msk --extra otel
+EXTRAS := --extra web --extra demo --extra msk --extra otel --extra avro
 COMPILE := pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 

@@ -38,6 +38,7 @@ TESTS: Final = {
     "starlette": "web/test_serving.py",
     "uvicorn": "web/test_server.py",
     "botocore": "kafka/test_msk.py",
+    "fastavro": "spark/test_avro_values.py",
     "opentelemetry-sdk": "telemetry/test_otlp.py",
     "opentelemetry-exporter-otlp-proto-http": "telemetry/test_otlp.py",
 }

@@ -22,8 +22,8 @@ Schema = dict[str, Any]
 
 class SchemaRegistry(LoopbackServer):
     """A context manager. Ids begin with `first`; `asked` are the calls; with `login` others are refused; while
-    `refuses` is set no schema is taken, as where it is not compatible; `broken` is the status and content of each answer,
-    and while `silent` is set no answer comes."""
+    `refuses` is set no schema is taken, as where it is not compatible; `broken` is the status and content of each
+    answer, and while `silent` is set no answer comes."""
 
     def __init__(self, first: int = 1, login: str = "") -> None:
         self.ids: dict[int, Schema] = {}

@@ -3,26 +3,31 @@
 No broker takes part; the JVM is why this stands here.
 """
 
+import io
+import json
 import os
 import re
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.brokers.test_record_plan import LONG_AGO, exploded, outcome, row
-from tests.schema_registry import SchemaRegistry
+from tests.schema_registry import SchemaRegistry, guid_of
 
+from sparkmirror.errors import ConfigError
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "transforms.md").read_text()
 LINES = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
 FUNCTIONS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-FIRST, EXPLODE, TABLE, SCHEMAS, CLEAN, *SAMPLES = LINES
+FIRST, EXPLODE, TABLE, SCHEMAS, HEADER, AVRO, CLEAN, *SAMPLES = LINES
 CUSTOMERS = [
     {"id": 17, "region": "eu", "blocked": False},
     {"id": 18, "region": "us", "blocked": True},
@@ -67,7 +72,7 @@ def found_by(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[An
 
 
 def test_every_example_is_looked_at() -> None:
-    assert (len(LINES), len(FUNCTIONS), len(SAMPLES)) == (8, 3, 3)
+    assert (len(LINES), len(FUNCTIONS), len(SAMPLES)) == (10, 3, 3)
 
 
 def test_records_are_dropped_masked_rekeyed_and_set_aside(spark: SparkSession) -> None:
@@ -108,6 +113,92 @@ def test_schemas_get_the_ids_that_they_have_on_the_target(spark: SparkSession) -
             ("record", None, "A.orders"),
         ]
         assert target.subjects == {"A.orders-value": [100]}
+
+
+def at_registries(lines: str, source: SchemaRegistry, target: SchemaRegistry) -> str:
+    return lines.replace("http://registry.a:8081", source.url).replace("http://registry.b:8081", target.url)
+
+
+def test_a_header_names_the_schema_of_the_target(spark: SparkSession) -> None:
+    with SchemaRegistry() as source, SchemaRegistry(first=100) as target:
+        schema = {"schema": '"string"'}
+        source.register("orders-value", schema)
+        headers = [("trace", b"1"), ("__value_schema_id", b"\1" + uuid.UUID(guid_of(schema)).bytes)]
+        rows = [row("record", topic="orders", headers=one) for one in (headers, [])]
+        found = found_by(spark, at_registries(HEADER, source, target), rows[0])
+        assert [[tuple(one) for one in row.headers] for row in found] == [headers]
+        assert target.subjects == {"A.orders-value": [100]}
+        assert found_by(spark, at_registries(HEADER, source, target), rows[1])[0].headers == []
+
+
+def order_schema(*names: str) -> dict[str, Any]:
+    kinds = {"id": "long", "card": "string", "test": "boolean"}
+    return {"type": "record", "name": "Order", "fields": [{"name": one, "type": kinds[one]} for one in names]}
+
+
+def serialized(registry: SchemaRegistry, schema: dict[str, Any], datum: dict[str, Any]) -> bytes:
+    number = registry.register("orders-value", {"schema": json.dumps(schema)})
+    content = io.BytesIO(b"\0" + number.to_bytes(4, "big"))
+    content.seek(5)
+    fastavro.schemaless_writer(content, schema, datum)
+    return content.getvalue()
+
+
+def test_avro_of_several_schemas_is_masked_and_written_with_the_target_s_id(spark: SparkSession) -> None:
+    old, new = order_schema("test", "card", "id"), order_schema("id", "card")
+    with SchemaRegistry() as source, SchemaRegistry(first=100) as target:
+        values = [
+            serialized(source, old, {"id": 1, "card": "4111", "test": True}),
+            serialized(source, {**old, "fields": old["fields"][1:]}, {"id": 2, "card": "4222"}),
+            serialized(source, new, {"id": 3, "card": "4333"}),
+            b"rubbish",
+            None,
+        ]
+        rows = [row("record", topic="orders", offset=at, value=value) for at, value in enumerate(values)]
+        found = found_by(spark, at_registries(AVRO, source, target), *rows)
+        assert target.subjects == {"A.orders-value": [100]}
+        assert [(one.kind, one.offset, one.target_topic) for one in found] == [
+            ("record", 1, "A.orders"), ("record", 2, "A.orders"), ("dead", 3, "orders-unreadable"),
+            ("record", 4, "A.orders"),
+        ]  # fmt: skip
+        head = b"\0\0\0\0\x64"
+        assert [one.value for one in found] == [head + b"\4\x08****", head + b"\6\x08****", b"rubbish", None]
+
+
+def test_what_does_not_fit_the_schema_ends_the_flow_and_only_for_records_that_are_written(spark: SparkSession) -> None:
+    with SchemaRegistry() as source, SchemaRegistry(first=100) as target:
+        good = serialized(source, order_schema("id", "card"), {"id": 3, "card": "4333"})
+        kept = [line for line in AVRO.splitlines() if ".schemas." in line or ".subject" in line]
+        kept += [
+            "A->B.transforms.deadletter.when = value = 'rubbish'",
+            "A->B.transforms.deadletter.topic = dead",
+            "A->B.transforms.set.value = "
+            "to_avro_order(named_struct('id', from_avro_order(value).id, 'card', '*'), 's')\n",
+        ]
+        lines = at_registries("\n".join(kept), source, target)
+        rows = [row("record", offset=at, value=value) for at, value in enumerate((good, b"rubbish"))]
+        assert [one.kind for one in found_by(spark, lines, *rows)] == ["record", "dead"]
+        with pytest.raises(Exception, match=r"The value of orders-1 at offset 7 cannot be written as Avro: "):
+            found_by(spark, lines, row("record", offset=7, value=b"other"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (None, "`transforms.avro.order.subject` names orders-value, but: The schema registry .* has no version latest"),
+        ({"schema": "p", "schemaType": "PROTOBUF"}, "names orders-value, whose schema is of type PROTOBUF, not Avro"),
+        ({"schema": '["int", "string"]'}, "names orders-value, whose schema has a union of 2 types"),
+        ({"schema": '{"type": "nosuch"}'}, "names orders-value, whose schema cannot be read"),
+    ],
+)
+def test_a_subject_that_expressions_cannot_read_by_is_refused(
+    spark: SparkSession, schema: dict[str, Any] | None, message: str
+) -> None:
+    with SchemaRegistry() as source:
+        if schema is not None:
+            source.register("orders-value", schema)
+        with pytest.raises(ConfigError, match=message):
+            found_by(spark, at_registries(AVRO, source, source), row("record"))
 
 
 def test_a_function_cleans(spark: SparkSession) -> None:

@@ -17,6 +17,7 @@ from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
+from sparkmirror.spark.avro_functions import refuse_misfits, register_avro_functions
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
 from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
@@ -76,6 +77,7 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
     """
     register_tables(rows.sparkSession, flow)
     register_schema_functions(rows.sparkSession, flow)
+    register_avro_functions(rows.sparkSession, flow)
     frame = begin = _show(rows, flow)
     for step in flow.transforms.steps:
         match step:
@@ -92,6 +94,10 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
     check_lookups(frame, flow)
     before, after = column_ids(begin), column_ids(frame)
     returned = frozenset(name for name in RETURNED_COLUMNS if after[name] != before[name])
+    if flow.transforms.schemas is not None and flow.transforms.schemas.avro:
+        active, made = F.col("__active"), returned & {"key", "value"}
+        checked = {name: F.when(active, refuse_misfits(F.col(name), name)).otherwise(F.col(name)) for name in made}
+        frame = frame.withColumns(checked)
     written = _finish(frame, returned)
     return Transformed(written, _read_by(written, rows), returned)
 

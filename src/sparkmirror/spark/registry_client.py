@@ -22,8 +22,8 @@ _NOT_FOUND: Final = (40401, 40402, 40403)
 _JSON: Final = "application/vnd.schemaregistry.v1+json"
 
 Schema = dict[str, Any]
-"""What a registry says of a schema: `schema`, `schemaType` (absent: Avro), `references`, `metadata` and `ruleSet`, as far as it
-has them."""
+"""What a registry says of a schema: `schema`, `schemaType` (absent: Avro), `references`, `metadata` and `ruleSet`, as
+far as it has them."""
 
 
 class RegistryClient:
@@ -51,7 +51,7 @@ class RegistryClient:
         guid = (self.schema_of(number) or {}).get("guid")
         if guid is None:
             raise RegistryProblem(
-                f"The schema registry {self._registry.url} gives schema {number} no GUID, by which headers name schemas."
+                f"The schema registry {self._registry.url} has no GUID of schema {number}: headers cannot name it."
             )
         return str(guid)
 
@@ -151,3 +151,14 @@ def carry_over(source: RegistryClient, target: RegistryClient, schema: Schema, s
     if references:
         own["references"] = references
     return own | {"id": target.register(subject, own)}
+
+
+def texts_referred(source: RegistryClient, schema: Schema, depth: int = 0) -> tuple[str, ...]:
+    """The texts of all schemas that `schema` refers to, each before what refers to it. Raises RegistryProblem."""
+    if depth > _DEPTH_MAX:
+        raise RegistryProblem(f"A schema refers to others more than {_DEPTH_MAX} deep.")
+    found: dict[str, None] = {}
+    for one in schema.get("references", ()):
+        referred = source.version(one["subject"], one["version"])
+        found |= dict.fromkeys((*texts_referred(source, referred, depth + 1), str(referred["schema"])))
+    return tuple(found)

@@ -1,8 +1,8 @@
-"""Functions for records that name their schemas by ids: these become the ids that the schemas have on the target's side.
+"""Functions for records that name their schemas by ids: these become the ids that the schemas have on the other side.
 
 The wire formats are those of Confluent's serializers. In a value: a byte 0, the id in four bytes, and the content. In a
-header (`HeaderSchemaIdSerializer`): a byte 1 and the schema's GUID in 16 bytes, or as in a value; content of Protobuf has
-more bytes behind. Registered for a flow's expressions by `spark.record_plan`; they run in Python workers, as Arrow UDFs.
+header (`HeaderSchemaIdSerializer`): a byte 1 and the schema's GUID in 16 bytes, or as in a value; Protobuf's have more
+bytes behind. Registered for a flow's expressions by `spark.record_plan`; they run in Python workers, as Arrow UDFs.
 """
 
 import logging
@@ -19,7 +19,8 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.schema_registries import SchemaRegistries
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.pipeline.relay.schema import HEADERS_DDL
-from sparkmirror.spark.registry_client import RegistryClient, Schema, carry_over
+from sparkmirror.spark.avro_schema import SchemaText
+from sparkmirror.spark.registry_client import RegistryClient, Schema, carry_over, texts_referred
 
 MAGIC: Final = b"\0"
 MAGIC_GUID: Final = b"\1"
@@ -44,6 +45,19 @@ class SchemaIds:
         self._unknown: dict[int | str, float] = {}
         self._carried: dict[tuple[int | str, str | None], int] = {}
         self._guids: dict[int, bytes] = {}
+
+    def schema_of(self, number: int) -> Schema | None:
+        """What the source's registry has under the id."""
+        return self._schema(number)
+
+    def text_of(self, schema: Schema) -> SchemaText:
+        """A schema of the source's registry, with those that it refers to."""
+        return SchemaText(str(schema["schema"]), texts_referred(self._source, schema))
+
+    def target_id(self, schema: Schema, subject: str) -> int:
+        """The id of a schema of the source's registry on the target's side, where it is registered under `subject`."""
+        key = f"{schema['schema']}\0{schema.get('references', '')}"
+        return self._registered(key, schema, subject)
 
     def are_known(self, values: pa.Array) -> pa.Array:
         """Whether each value names a schema that the source's registry has; null for null."""
@@ -94,7 +108,7 @@ class SchemaIds:
         if found is None:
             where = subject or self._subject_of(named)
             found = self._carried[named, subject] = int(carry_over(self._source, self._target, schema, where)["id"])
-            log.info("schema %s is %d in the target's registry, as %s.", named, found, where)
+            log.info("a schema of %s is %d in the target's registry.", where, found)
         return found
 
     def _subject_of(self, named: int | str) -> str:
@@ -106,7 +120,7 @@ class SchemaIds:
         return subjects[0]
 
     def _schema(self, named: int | str) -> Schema | None:
-        """By id or GUID. What the registry does not have is asked for again after a while: it may follow another one."""
+        """By id or GUID. What the registry does not have is asked for again later: it may follow another one."""
         found = self._schemas.get(named)
         if found is None and self._unknown.get(named, 0.0) <= self._clock.monotonic():
             for known in (self._schemas, self._unknown):

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from sparkmirror.config.flow.connect_transforms import PREDICATES, TRANSFORMS, Given, Unusable
 from sparkmirror.config.flow.lookup_tables import PREFIX as TABLE
 from sparkmirror.config.flow.lookup_tables import LookupTable, read_tables
+from sparkmirror.config.flow.schema_registries import AVRO, SchemaRegistries, read_registries
 from sparkmirror.config.flow.schema_registries import PREFIX as SCHEMAS
-from sparkmirror.config.flow.schema_registries import SchemaRegistries, read_registries
 from sparkmirror.config.flow.source_line import FUNCTION_NAME, Source
 from sparkmirror.config.formats.properties import Entry
 from sparkmirror.config.keys.flow_keys import (
@@ -29,7 +29,7 @@ from sparkmirror.config.types import split_list
 WHERE, EXPLODE, FUNCTION = TRANSFORMS_WHERE.name, TRANSFORMS_EXPLODE.name, TRANSFORMS_FUNCTION.name
 DEAD_WHEN, DEAD_TOPIC = TRANSFORMS_DEADLETTER_WHEN.name, TRANSFORMS_DEADLETTER_TOPIC.name
 _SET = "transforms.set."
-_OURS = ("where", "set", "deadletter", "explode", "function", "table", "schemas")
+_OURS = ("where", "set", "deadletter", "explode", "function", "table", "schemas", "avro")
 _COLUMNS = {"topic": "target_topic", "partition": "target_partition"}
 SETTABLE = ("topic", "partition", "timestamp", "key", "value", "headers")
 
@@ -252,7 +252,7 @@ def _refuse_unlisted(entries: Mapping[str, Entry], aliases: tuple[str, ...], pro
     known += [f"predicates.{alias}." for alias in (split_list(listed.value) if listed else ())]
     whole = {"transforms", "predicates", WHERE, DEAD_WHEN, DEAD_TOPIC, EXPLODE, FUNCTION}
     for name, entry in entries.items():
-        if name not in whole and not name.startswith((_SET, TABLE, SCHEMAS, *known)):
+        if name not in whole and not name.startswith((_SET, TABLE, SCHEMAS, AVRO, *known)):
             family = name.split(".")[0]
             problems.error(
                 f"`{entry.key}` belongs to nothing that `{family}` lists",

@@ -77,6 +77,22 @@ TRANSFORMS_SCHEMAS_URL = Key(
 TRANSFORMS_SCHEMAS_USER = Key(
     "transforms.schemas.<side>.user.info", Scope.FLOW, types.STRING, "", "`name:password` to log in there.", _NO_KEY
 )
+TRANSFORMS_AVRO_SUBJECT = Key(
+    "transforms.avro.<name>.subject",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "A subject of the source's registry, for `from_avro_<name>(value)` and `to_avro_<name>(data, subject)`.",
+    _NO_KEY,
+)
+TRANSFORMS_AVRO_VERSION = Key(
+    "transforms.avro.<name>.version",
+    Scope.FLOW,
+    types.STRING,
+    "latest",
+    "Its version, a number, or the latest when the flow starts.",
+    _NO_KEY,
+)
 TRANSFORMS_FUNCTION = Key(
     "transforms.function", Scope.FLOW, types.STRING, "", "`module:function`, from DataFrame to DataFrame.", _NO_KEY
 )

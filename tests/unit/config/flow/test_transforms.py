@@ -127,10 +127,29 @@ def test_registries_of_both_sides_hide_their_passwords() -> None:
     )
 
 
+def test_one_registry_is_that_of_both_sides_and_has_schemas_for_avro() -> None:
+    lines = "transforms.schemas.source.url = http://a:8081\ntransforms.schemas.source.user.info = u:p\n"
+    lines += "transforms.avro.order.subject = orders-value\ntransforms.avro.old.subject = o\n"
+    lines += "transforms.avro.old.version = 3\n"
+    found = parse_config(parse_properties((SMALLEST + lines).encode(), "mm2")).flows[0].transforms.schemas
+    assert found is not None and found.target == found.source and found.target.user_info == "u:p"
+    assert [(one.name, one.subject, one.version) for one in found.avro] == [
+        ("order", "orders-value", "latest"), ("old", "o", "3"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("transforms.schemas.source.url = http://a\n", "`transforms.schemas.target.url` must be an http"),
+        ("transforms.schemas.target.url = http://a\n", "`transforms.schemas.source.url` must be an http"),
+        ("transforms.avro.order.subject = o\n", "`transforms.avro.order.subject` names a subject, and no registry"),
+        ("transforms.avro.order.version = 3\n", "the schema `order` has no subject"),
+        ("transforms.avro.order.schema = 3\n", "`transforms.avro.order.schema` is no setting of a schema"),
+        (
+            "transforms.schemas.source.url = http://a\ntransforms.avro.order.subject = o\n"
+            "transforms.avro.order.version = 0\n",
+            "`transforms.avro.order.version = 0` must be `latest` or the number of a version",
+        ),
         (
             "transforms.schemas.source.url = a:8081\ntransforms.schemas.target.url = http://b\n",
             "`transforms.schemas.source.url` must be an http",

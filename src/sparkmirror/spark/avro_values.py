@@ -1,0 +1,126 @@
+"""Avro in the wire format of a schema registry, as columns: each value is read by the schema that its id names, and
+resolved to one reader's schema. Called by `spark.avro_functions`, in Python workers.
+"""
+
+import io
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from sparkmirror.errors import RegistryProblem
+from sparkmirror.spark.avro_schema import SchemaText
+from sparkmirror.spark.registry_client import Schema
+from sparkmirror.spark.schema_ids import HEAD_BYTES, SchemaIds, number_of
+
+MISFIT: Final = bytes.fromhex("01d35a7be2c84f0e9a1c6b8f20e7d4439b")
+"""What begins the result of `write` for data that do not fit. No value of a serializer's begins so."""
+_AVRO: Final = "AVRO"
+_TO_JSON: Final = msgspec.json.Encoder(decimal_format="number")
+
+log = logging.getLogger(__name__)
+
+
+class AvroValues:
+    """What this worker knows of the schemas of values; `reader` is the schema to which data are resolved, None where
+    they become JSON as they were written."""
+
+    def __init__(self, ids: SchemaIds, reader: SchemaText | None = None) -> None:
+        self._ids = ids
+        self._reader = reader.parse(stored=True) if reader is not None else None
+        self._stored, self._kind = (pa.string(), pa.string()) if reader is None else reader.types()
+        self._turn = turn_of(self._stored) or _same
+        self._writers: dict[int, Callable[[bytes], Any] | None] = {}
+        self._said: set[tuple[int, str]] = set()
+
+    def read(self, values: pa.Array) -> pa.Array:
+        """Data of the reader's schema, or the text of JSON without one; null for what is no such value, or cannot be
+        resolved."""
+        found = [self._datum(value) for value in values.cast(pa.binary()).to_pylist()]
+        return pa.array(found, self._stored).cast(self._kind)
+
+    def _datum(self, value: bytes | None) -> Any:
+        number = None if value is None else number_of(value)
+        if value is None or number is None:
+            return None
+        if number not in self._writers:
+            schema = self._ids.schema_of(number)
+            if schema is None:
+                return None  # it may be known later
+            self._writers[number] = self._decoder(number, schema)
+        decode = self._writers[number]
+        if decode is None:
+            return None
+        try:
+            return decode(value[HEAD_BYTES:])
+        except RegistryProblem:
+            raise
+        except Exception as problem:  # fastavro raises what its reader meets
+            self._say(number, f"{type(problem).__name__}: {problem}")
+            return None
+
+    def _decoder(self, number: int, schema: Schema) -> Callable[[bytes], Any] | None:
+        kind = schema.get("schemaType", _AVRO)
+        if self._reader is None and kind == "JSON":
+            return lambda content: content.decode()
+        if kind != _AVRO:
+            self._say(number, f"its schema is of type {kind}")
+            return None
+        from fastavro import schemaless_reader
+
+        writer = self._ids.text_of(schema).parse(stored=self._reader is not None)
+        if self._reader is None:
+            return lambda content: _TO_JSON.encode(schemaless_reader(io.BytesIO(content), writer)).decode()
+        reader, turn = self._reader, self._turn
+        return lambda content: turn(schemaless_reader(io.BytesIO(content), writer, reader))
+
+    def _say(self, number: int, reason: str) -> None:
+        """Once for each schema and kind of reason: a value is not a reason to fill a log."""
+        what = number, reason.partition(":")[0]
+        if what not in self._said:
+            self._said.add(what)
+            log.warning("a value of schema %d is read as null: %s.", number, reason, extra={"event": "avro-not-read"})
+
+
+def turn_of(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes the value that Arrow takes of a stored datum: a map's pairs. None where it takes the datum."""
+    types = pa.types
+    if types.is_struct(kind):
+        parts = [(one.name, turn) for one in kind if (turn := turn_of(one.type)) is not None]
+        if not parts:
+            return None
+        return lambda datum: None if datum is None else datum | {name: turn(datum[name]) for name, turn in parts}
+    if types.is_list(kind):
+        of_element = turn_of(kind.value_type)
+        return of_element and (lambda datum: None if datum is None else [of_element(one) for one in datum])
+    if types.is_map(kind):
+        of_item = turn_of(kind.item_type) or _same
+        return lambda datum: None if datum is None else [(key, of_item(one)) for key, one in datum.items()]
+    return None
+
+
+def _same(datum: Any) -> Any:
+    return datum
+
+
+def write(schema: Any, data: pa.Array, heads: Sequence[bytes | None]) -> list[bytes | None]:
+    """Each datum by the schema, behind its head; null for null. MISFIT and the reason for one that does not fit: Spark
+    calls functions for rows whose result nobody takes, so whether it is an error is not known here."""
+    rows = data.to_pylist(maps_as_pydicts="strict")
+    return [None if datum is None else _encoded(schema, datum, head) for datum, head in zip(rows, heads, strict=True)]
+
+
+def _encoded(schema: Any, datum: Any, head: bytes | None) -> bytes:
+    from fastavro import schemaless_writer
+
+    if head is None:
+        return MISFIT + b"its subject is null"
+    content = io.BytesIO(head)
+    content.seek(len(head))
+    try:
+        schemaless_writer(content, schema, datum, strict_allow_default=True)
+    except Exception as problem:  # fastavro raises what its writer meets
+        return MISFIT + f"{type(problem).__name__}: {problem}".encode()
+    return content.getvalue()

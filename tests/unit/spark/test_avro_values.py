@@ -1,0 +1,176 @@
+"""Avro values are read by the schemas that their ids name, resolved to one schema, and written again."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.schema_registry import SchemaRegistry
+
+from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
+from sparkmirror.config.flow.source_line import Source
+from sparkmirror.errors import RegistryProblem
+from sparkmirror.spark.avro_schema import SchemaText, Unfit
+from sparkmirror.spark.avro_values import MISFIT, AvroValues, write
+from sparkmirror.spark.schema_ids import SchemaIds
+
+OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "gone", "type": "string"}]}
+NEW = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "int"}}, "default": {}},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as found:
+        yield found
+
+
+def ids_of(registry: SchemaRegistry) -> SchemaIds:
+    side = Registry(registry.url)
+    return SchemaIds(SchemaRegistries(side, side, Source("transforms.schemas.source.url", 1, "mm2")))
+
+
+def value(registry: SchemaRegistry, schema: Any, datum: Any, subject: str = "orders-value", **more: Any) -> bytes:
+    """As a producer's serializer writes it."""
+    number = registry.register(subject, {"schema": json.dumps(schema)} | more)
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, schema, datum)
+    return b"\0" + number.to_bytes(4, "big") + content.getvalue()
+
+
+def read(registry: SchemaRegistry, reader: Any, *values: bytes | None) -> list[Any]:
+    text = None if reader is None else SchemaText(json.dumps(reader))
+    found = AvroValues(ids_of(registry), text).read(pa.array(values, pa.binary()))
+    found.validate(full=True)
+    return list(found.to_pylist(maps_as_pydicts="strict"))
+
+
+def test_values_of_several_schemas_have_the_reader_s(registry: SchemaRegistry) -> None:
+    old = value(registry, OLD, {"id": 1, "gone": "x"})
+    new = value(registry, NEW, {"id": 1 << 40, "note": "n", "tags": {"a": [1, 2]}})
+    assert read(registry, NEW, old, None, new) == [
+        {"id": 1, "note": None, "tags": {}}, None, {"id": 1 << 40, "note": "n", "tags": {"a": [1, 2]}},
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_read_is_null_and_said_once(registry: SchemaRegistry, caplog: pytest.LogCaptureFixture) -> None:
+    other = value(registry, {"type": "record", "name": "Other", "fields": []}, {}, "others-value")
+    cut = value(registry, NEW, {"id": 5, "note": "note", "tags": {}})[:-4]
+    unknown = b"\0\0\0\xff\xff12"
+    with caplog.at_level(logging.WARNING):
+        assert read(registry, NEW, other, other, cut, unknown, b"plain", b"") == [None] * 6
+    assert caplog.text.count("is read as null") == 2 and "has no schema 65535" in caplog.text
+
+
+def test_times_are_those_of_the_reader_s_logical_types(registry: SchemaRegistry) -> None:
+    def schema(*kinds: Any) -> dict[str, Any]:
+        fields = [{"name": f"f{at}", "type": kind} for at, kind in enumerate(kinds)]
+        return {"type": "record", "name": "Times", "fields": fields}
+
+    def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+        return {"type": kind, "logicalType": name} | more
+
+    decimal = logical("bytes", "decimal", precision=6, scale=2)
+    zoned, local = (logical("long", name) for name in ("timestamp-millis", "local-timestamp-millis"))
+    kinds = [zoned, logical("long", "timestamp-micros"), logical("int", "date"), decimal, logical("string", "uuid")]
+    kinds += [logical("int", "time-millis"), local]
+    plain = ["long", "long", "int", decimal, "string", "int", "long"]
+    day, amount = date(2020, 2, 29), Decimal("-12.34")
+    stored = [1_500, 1_500_000, (day - date(1970, 1, 1)).days, amount, "u", 7, 1_500]
+    wanted = [datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)] * 2 + [day, amount, "u", 7]
+    wanted.append(datetime(1970, 1, 1, 0, 0, 1, 500_000))
+    datum = {f"f{at}": one for at, one in enumerate(stored)}
+    for writer in (schema(*plain), schema(*kinds)):
+        (found,) = read(registry, schema(*kinds), value(registry, writer, datum, "times-value"))
+        assert list(found.values()) == wanted
+
+
+def test_json_is_what_was_written(registry: SchemaRegistry) -> None:
+    new = value(registry, NEW, {"id": 1, "note": None, "tags": {"a": [1]}})
+    number = registry.register("j-value", {"schema": "{}", "schemaType": "JSON"})
+    other = registry.register("p-value", {"schema": "p", "schemaType": "PROTOBUF"})
+    texts = [b"\0" + one.to_bytes(4, "big") + b'{"a": 1}' for one in (number, other)]
+    assert read(registry, None, new, *texts, b"x") == [
+        '{"id":1,"note":null,"tags":{"a":[1]}}', '{"a": 1}', None, None,
+    ]  # fmt: skip
+
+
+def test_a_schema_may_refer_to_others(registry: SchemaRegistry) -> None:
+    money = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
+    registry.register("money", {"schema": json.dumps(money)})
+    cart = {"type": "record", "name": "Cart", "fields": [{"name": "sum", "type": "shop.Money"}]}
+    references = [{"name": "shop.Money", "subject": "money", "version": 1}]
+    number = registry.register("carts-value", {"schema": json.dumps(cart), "references": references})
+    text = SchemaText(json.dumps(cart), (json.dumps(money),))
+    assert text.types()[1] == pa.struct([("sum", pa.struct([("cents", pa.int64())]))])
+    values = pa.array([b"\0" + number.to_bytes(4, "big") + b"\x0e"])
+    assert AvroValues(ids_of(registry), text).read(values).to_pylist() == [{"sum": {"cents": 7}}]
+    assert AvroValues(ids_of(registry)).read(values).to_pylist() == ['{"sum":{"cents":7}}']
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        ({"type": "array", "items": "Tree"}, "is recursive: Tree"),
+        (["int", "string"], "has a union of 2 types"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 40}, "a decimal of 40 digits"),
+    ],
+)
+def test_a_schema_without_a_type_of_spark_s_is_unfit(field: Any, why: str) -> None:
+    schema = {"type": "record", "name": "Tree", "fields": [{"name": "f", "type": field}]}
+    with pytest.raises(Unfit, match=why):
+        SchemaText(json.dumps(schema)).types()
+
+
+def test_an_unreadable_registry_is_no_null(registry: SchemaRegistry) -> None:
+    new = value(registry, NEW, {"id": 1, "note": None, "tags": {}})
+    registry.broken = 503, ""
+    try:
+        with pytest.raises(RegistryProblem, match="status 503"):
+            read(registry, NEW, new)
+    finally:
+        registry.broken = None
+
+
+def test_data_that_do_not_fit_are_not_written() -> None:
+    schema = SchemaText(json.dumps(NEW)).parse()
+    data = pa.array([{"id": 1, "note": "x", "tags": None}, None])
+    misfit, none = write(schema, data, [b"head", None])
+    assert none is None and misfit is not None and misfit.startswith(MISFIT) and b"tags" in misfit
+    fitting = pa.array([{"id": 1, "note": "x", "tags": {}}], SchemaText(json.dumps(NEW)).types()[1])
+    assert write(schema, fitting, [None]) == [MISFIT + b"its subject is null"]
+
+
+DATA = st.fixed_dictionaries(
+    {
+        "id": st.integers(-(1 << 63), (1 << 63) - 1),
+        "note": st.none() | st.text(max_size=5),
+        "tags": st.dictionaries(st.text(max_size=3), st.lists(st.integers(-(1 << 31), (1 << 31) - 1)), max_size=3),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.lists(st.none() | DATA, max_size=6))
+def test_what_is_read_and_written_again_is_the_same(registry: SchemaRegistry, data: list[Any]) -> None:
+    values = [None if datum is None else value(registry, NEW, datum) for datum in data]
+    text = SchemaText(json.dumps(NEW))
+    found = AvroValues(ids_of(registry), text).read(pa.array(values, pa.binary()))
+    assert found.to_pylist(maps_as_pydicts="strict") == data
+    heads = [None if one is None else one[:5] for one in values]
+    assert write(text.parse(), found, heads) == values
