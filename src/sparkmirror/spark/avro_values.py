@@ -20,6 +20,8 @@ MISFIT: Final = bytes.fromhex("01d35a7be2c84f0e9a1c6b8f20e7d4439b")
 _AVRO: Final = "AVRO"
 _TO_JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
+Turn = Callable[[Any], Any]
+
 log = logging.getLogger(__name__)
 
 
@@ -31,7 +33,7 @@ class AvroValues:
         self._ids = ids
         self._reader = reader.parse(stored=True) if reader is not None else None
         self._stored, self._kind = (pa.string(), pa.string()) if reader is None else reader.types()
-        self._turn = turn_of(self._stored) or _same
+        self._turn = turn_of(self._stored, _pairs) or _same
         self._writers: dict[int, Callable[[bytes], Any] | None] = {}
         self._said: set[tuple[int, str]] = set()
 
@@ -84,21 +86,31 @@ class AvroValues:
             log.warning("a value of schema %d is read as null: %s.", number, reason, extra={"event": "avro-not-read"})
 
 
-def turn_of(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """What makes the value that Arrow takes of a stored datum: a map's pairs. None where it takes the datum."""
+def turn_of(kind: pa.DataType, of_map: Callable[[Any, Turn], Any]) -> Turn | None:
+    """What makes another value of a datum of Arrow's `kind`: of its maps, by `of_map`. None where it has no map."""
     types = pa.types
     if types.is_struct(kind):
-        parts = [(one.name, turn) for one in kind if (turn := turn_of(one.type)) is not None]
+        parts = [(one.name, turn) for one in kind if (turn := turn_of(one.type, of_map)) is not None]
         if not parts:
             return None
         return lambda datum: None if datum is None else datum | {name: turn(datum[name]) for name, turn in parts}
     if types.is_list(kind):
-        of_element = turn_of(kind.value_type)
+        of_element = turn_of(kind.value_type, of_map)
         return of_element and (lambda datum: None if datum is None else [of_element(one) for one in datum])
     if types.is_map(kind):
-        of_item = turn_of(kind.item_type) or _same
-        return lambda datum: None if datum is None else [(key, of_item(one)) for key, one in datum.items()]
+        of_item = turn_of(kind.item_type, of_map) or _same
+        return lambda datum: None if datum is None else of_map(datum, of_item)
     return None
+
+
+def _pairs(datum: dict[str, Any], of_item: Turn) -> list[tuple[str, Any]]:
+    """As Arrow takes a map."""
+    return [(key, of_item(one)) for key, one in datum.items()]
+
+
+def _dict(datum: list[tuple[str, Any]], of_item: Turn) -> dict[str, Any]:
+    """As fastavro takes a map."""
+    return {key: of_item(one) for key, one in datum}
 
 
 def _same(datum: Any) -> Any:
@@ -108,7 +120,8 @@ def _same(datum: Any) -> Any:
 def write(schema: Any, data: pa.Array, heads: Sequence[bytes | None]) -> list[bytes | None]:
     """Each datum by the schema, behind its head; null for null. MISFIT and the reason for one that does not fit: Spark
     calls functions for rows whose result nobody takes, so whether it is an error is not known here."""
-    rows = data.to_pylist(maps_as_pydicts="strict")
+    turn = turn_of(data.type, _dict) or _same
+    rows = map(turn, data.to_pylist())
     return [None if datum is None else _encoded(schema, datum, head) for datum, head in zip(rows, heads, strict=True)]
 
 

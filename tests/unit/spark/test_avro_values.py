@@ -57,7 +57,12 @@ def read(registry: SchemaRegistry, reader: Any, *values: bytes | None) -> list[A
     text = None if reader is None else SchemaText(json.dumps(reader))
     found = AvroValues(ids_of(registry), text).read(pa.array(values, pa.binary()))
     found.validate(full=True)
-    return list(found.to_pylist(maps_as_pydicts="strict"))
+    return [_with_dicts(one) for one in found.to_pylist()]
+
+
+def _with_dicts(datum: Any) -> Any:
+    """A row of NEW as Python has it."""
+    return datum | {"tags": dict(datum["tags"])} if isinstance(datum, dict) and "tags" in datum else datum
 
 
 def test_values_of_several_schemas_have_the_reader_s(registry: SchemaRegistry) -> None:
@@ -149,7 +154,7 @@ def test_an_unreadable_registry_is_no_null(registry: SchemaRegistry) -> None:
 
 def test_data_that_do_not_fit_are_not_written() -> None:
     schema = SchemaText(json.dumps(NEW)).parse()
-    data = pa.array([{"id": 1, "note": "x", "tags": None}, None])
+    data = pa.array([{"id": 1, "note": "x", "tags": None}, None], SchemaText(json.dumps(NEW)).types()[1])
     misfit, none = write(schema, data, [b"head", None])
     assert none is None and misfit is not None and misfit.startswith(MISFIT) and b"tags" in misfit
     fitting = pa.array([{"id": 1, "note": "x", "tags": {}}], SchemaText(json.dumps(NEW)).types()[1])
@@ -171,6 +176,6 @@ def test_what_is_read_and_written_again_is_the_same(registry: SchemaRegistry, da
     values = [None if datum is None else value(registry, NEW, datum) for datum in data]
     text = SchemaText(json.dumps(NEW))
     found = AvroValues(ids_of(registry), text).read(pa.array(values, pa.binary()))
-    assert found.to_pylist(maps_as_pydicts="strict") == data
+    assert [_with_dicts(one) for one in found.to_pylist()] == data
     heads = [None if one is None else one[:5] for one in values]
     assert write(text.parse(), found, heads) == values
