@@ -413,12 +413,25 @@ def test_a_function_makes_a_record_of_each_entry_of_a_map(spark: SparkSession) -
     assert (exploded(found), len(found)) == ([(0, b"a", b"1"), (0, b"b", None)], 3)
 
 
-@pytest.mark.parametrize(("node", "way"), [("count_up", "a Spark program of your own"), ("join_tables", "Python UDF"),
-                                           ("stack_up", "posexplode")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("node", "way"),
+    [
+        ("count_up", "a Spark program of your own.*kafka-records"),
+        ("join_tables", "transforms.table.<name>.*lookup_<name>"),
+        ("stack_up", "posexplode"),
+    ],
+)
 def test_a_refusal_says_how_it_is_done_instead(spark: SparkSession, node: str, way: str) -> None:
     with pytest.raises(ConfigError) as caught:
         transform(spark.createDataFrame([row("record")], RECORD_DDL), flow_of(f"transforms.function = {HERE}:{node}\n"))
     assert re.search(way, caught.value.hint or "")
+
+
+def test_avro_s_functions_without_their_jar_say_how_to_bring_it(spark: SparkSession) -> None:
+    line = """transforms.set.value = from_avro(value, '"string"')\n"""
+    with pytest.raises(ConfigError, match=r"is refused by Spark: \[AVRO_NOT_LOADED") as caught:
+        transform(spark.createDataFrame([row("record")], RECORD_DDL), flow_of(line))
+    assert re.search(r"spark\.jars\.packages=org\.apache\.spark:spark-avro_2\.13:\d", caught.value.hint or "")
 
 
 def test_topics_by_the_day_of_a_record(spark: SparkSession) -> None:

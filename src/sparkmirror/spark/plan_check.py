@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -35,15 +36,27 @@ _FITTING = {
 }
 _OWN_PROGRAM: Final = (
     "write a Spark program of your own for it, which reads the mirrored topic with "
-    '`spark.readStream.format("kafka")`; the mirror copies records one by one'
+    '`spark.readStream.format("kafka-records")` (docs/spark.md); the mirror copies records one by one'
 )
 _HINTS: Final[Mapping[str, str]] = {
     "Aggregate": f"records of a stream cannot be grouped here; {_OWN_PROGRAM}",
     "Window": f"records of a stream cannot be compared here; {_OWN_PROGRAM}",
     "Deduplicate": f"records of a stream cannot be compared here; {_OWN_PROGRAM}",
-    "Join": f"look a small table up by a Python UDF or `map_from_entries`; to join streams, {_OWN_PROGRAM}",
+    "Join": (
+        "to look a table up, name it by `transforms.table.<name>`, which is also reloaded, and write "
+        f'`F.call_function("lookup_<name>", "key")` in the place of the join; to join streams, {_OWN_PROGRAM}'
+    ),
 }
 _SPLITTING: Final = "`transforms.explode` makes several records of one; it takes an array, without `explode` around it"
+_SPARK_HINTS: Final[Mapping[str, str]] = {
+    "UNSUPPORTED_GENERATOR": _SPLITTING,
+    "AVRO_NOT_LOADED": (
+        f"run with `--conf spark.jars.packages=org.apache.spark:spark-avro_2.13:{pyspark.__version__}`, or with "
+        "`--conf spark.jars=` and the path of that jar; for values of a schema registry use `from_avro_<name>`, which "
+        "needs none (docs/transforms.md)"
+    ),
+}
+"""What to do, by the beginning of the name that Spark gives an error."""
 _ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias", "Generate", "Sample"})
 _GENERATORS: Final = ("Explode", "PosExplode", "Inline", "JsonTuple")
 _LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
@@ -55,7 +68,8 @@ def explain(source: Source) -> Iterator[None]:
     try:
         yield
     except PySparkException as problem:
-        hint = _SPLITTING if str(problem.getCondition()).startswith("UNSUPPORTED_GENERATOR") else ""
+        condition = str(problem.getCondition())
+        hint = next((hint for start, hint in _SPARK_HINTS.items() if condition.startswith(start)), "")
         raise refuse(source, f"is refused by Spark: {quote_first_line(problem)}", hint) from None
 
 
@@ -90,7 +104,8 @@ def check_shape(frame: DataFrame, source: Source) -> None:
     for node in chain(plan):
         name = str(node.nodeName())
         if name not in _ALLOWED and name not in _LEAVES:
-            raise refuse(source, f"makes Spark plan `{name}`, which does not work on one record at a time", _hint(name))
+            what = f"makes Spark plan `{name}`, which does not work on one record at a time"
+            raise refuse(source, what, _hint(name))
         if name == "Generate" and class_of(node.generator()) not in _GENERATORS:
             hint = "`explode`, `posexplode` and `inline` make several records out of the elements of an array"
             raise refuse(source, f"makes rows by `{node.generator().prettyName()}`, which is not supported", hint)
