@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,12 +19,12 @@ HINT = f"install a Java {JAVA_VERSION_MIN} or newer runtime and put `java` on PA
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Path:
-    """The `java` of JAVA_HOME, else the first one on PATH, proven to be new enough.
+    """The `java` of JAVA_HOME, else the first one on PATH, which is new enough by its own files, or else by its word.
 
     Raises EnvironmentProblem when there is none, when it does not run, or when it is older than Java 17.
     """
     java = _locate(os.environ if environ is None else environ)
-    version = _major_version(java)
+    version = _major_version(_noted_release(java) or _release(java))
     if version < JAVA_VERSION_MIN:
         raise EnvironmentProblem(f"{java} is Java {version}, but Java {JAVA_VERSION_MIN} or newer is needed.", HINT)
     return java
@@ -50,8 +51,18 @@ def java_release(environ: Mapping[str, str] | None = None) -> str:
     return _release(_locate(os.environ if environ is None else environ))
 
 
-def _major_version(java: Path) -> int:
-    return int(re.split(r"\D", _release(java).removeprefix("1."))[0])
+def _major_version(release: str) -> int:
+    return int(re.split(r"\D", release.removeprefix("1."))[0])
+
+
+def _noted_release(java: Path) -> str:
+    """What the file `release` of its home says, as a Java since 8 has it; "" where there is none. To run `java` would
+    take a tenth of a second of each start."""
+    with suppress(OSError):
+        said = (java.resolve().parents[1] / "release").read_text(errors="replace")
+        found = re.search(r'^JAVA_VERSION="((?:1\.)?\d[^"]*)"', said, re.MULTILINE)
+        return found[1] if found else ""
+    return ""
 
 
 @lru_cache

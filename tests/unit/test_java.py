@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.errors import EnvironmentProblem
-from sparkmirror.java import find_java
+from sparkmirror.java import find_java, java_release
 
 
 def fake_java(home: Path, says: str, status: int = 0) -> Path:
@@ -46,4 +46,26 @@ def test_an_old_java_is_refused_with_its_version(tmp_path: Path, says: str, vers
 def test_a_java_that_fails_is_quoted(tmp_path: Path) -> None:
     fake_java(tmp_path, "Could not create the Java Virtual Machine", status=1)
     with pytest.raises(EnvironmentProblem, match="Could not create the Java Virtual Machine"):
+        find_java({"JAVA_HOME": str(tmp_path)})
+
+
+def test_a_java_whose_files_name_its_release_is_not_run(tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "this one does not run", status=1)
+    (tmp_path / "release").write_text('IMPLEMENTOR="Debian"\nJAVA_VERSION="17.0.15"\n')
+    assert find_java({"JAVA_HOME": str(tmp_path)}) == java
+    with pytest.raises(EnvironmentProblem, match="this one does not run"):
+        java_release({"JAVA_HOME": str(tmp_path)})
+
+
+def test_an_old_java_is_refused_by_its_files(tmp_path: Path) -> None:
+    fake_java(tmp_path, "this one does not run", status=1)
+    (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
+    with pytest.raises(EnvironmentProblem, match="is Java 8, but Java 17 or newer is needed"):
+        find_java({"JAVA_HOME": str(tmp_path)})
+
+
+def test_a_release_file_without_a_version_decides_nothing(tmp_path: Path) -> None:
+    fake_java(tmp_path, 'openjdk version "11.0.21"')
+    (tmp_path / "release").write_text('IMPLEMENTOR="Debian"\n')
+    with pytest.raises(EnvironmentProblem, match="is Java 11"):
         find_java({"JAVA_HOME": str(tmp_path)})

@@ -19,7 +19,7 @@ import psutil
 from sparkmirror.cache import cache_directory
 from sparkmirror.config.flow.flows import MirrorConfig
 from sparkmirror.errors import EnvironmentProblem
-from sparkmirror.java import find_java
+from sparkmirror.java import find_java, java_release
 from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, Ring
 from sparkmirror.telemetry.jmx_port import HINT, find_open_port, jmx_options
 from sparkmirror.views.findings import Finding, Level, show_bytes
@@ -56,6 +56,7 @@ def check_machine(config: MirrorConfig) -> list[Finding]:
 
 def check_java() -> Finding:
     try:
+        java_release()  # which runs it: a broken one may have a new one's files
         return Finding(Level.OK, _HERE, "Java", f"{find_java()} is new enough")
     except EnvironmentProblem as problem:
         return Finding(Level.FAIL, _HERE, "Java", str(problem.args[0]), problem.hint)

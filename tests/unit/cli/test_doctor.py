@@ -158,6 +158,16 @@ def test_a_full_disk_and_a_java_that_is_not_there_fail(monkeypatch: pytest.Monke
     assert found.level is Level.FAIL and "JAVA_HOME" in found.said and "install a Java 17" in found.hint
 
 
+def test_a_java_that_does_not_run_fails_whatever_its_files_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text("#!/bin/sh\necho 'no libjvm.so' >&2\nexit 1\n")
+    (tmp_path / "bin" / "java").chmod(0o755)
+    (tmp_path / "release").write_text('JAVA_VERSION="17.0.15"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    found = machine_checks.check_java()
+    assert found.level is Level.FAIL and "no libjvm.so" in found.said
+
+
 def test_memory_is_shared_between_two_processes_here() -> None:
     assert machine_checks.check_shared_memory().level is Level.OK
 
