@@ -21,7 +21,7 @@ from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
 from sparkmirror.logs.handlers import JvmLogReader
 from sparkmirror.spark.privacy import private_files
-from sparkmirror.spark.warm_start import archive_options, has_archive, launcher_words, spark_home
+from sparkmirror.spark.warm_start import archive_options, class_path, has_archive, launcher_words, spark_home
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,8 @@ def start_jvm(scratch: Path, options: JvmOptions, *, debug: bool) -> StartedJvm 
     if home is None or not words:
         return None
     told = Path(mkdtemp(prefix="jvm-", dir=scratch)) / "gateway"
-    command = [str(find_java()), "-cp", words[0], f"-Xmx{HEAP}", *options.words(), *words[1:], _MAIN_CLASS]
+    jars = class_path(home, has_all=options.decodes)
+    command = [str(find_java()), "-cp", jars, f"-Xmx{HEAP}", *options.words(), *words[1:], _MAIN_CLASS]
     ear = JvmLogReader(debug=debug)
     with ear.at_launch() as stderr, private_files():
         try:

@@ -26,7 +26,7 @@ from sparkmirror.spark.gateway import HEAP, JvmOptions, StartedJvm, start_jvm
 from sparkmirror.spark.kafka_runs import KafkaRuns
 from sparkmirror.spark.packages import import_places
 from sparkmirror.spark.privacy import private_files, socket_directory
-from sparkmirror.spark.warm_start import spark_home
+from sparkmirror.spark.warm_start import class_path, spark_home
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +106,8 @@ def launch_context(
         with ear.at_launch() as stderr, private_files():
             if SparkContext._gateway is None:
                 conf.set("spark.driver.extraJavaOptions", " ".join(map(_quoted, options.words())))
+                if home is not None:  # before those of the launcher, or the class archive does not fit
+                    conf.setIfMissing("spark.driver.extraClassPath", class_path(home, has_all=False))
                 SparkContext._ensure_initialized(conf=conf, gateway=launch_gateway(conf, {"stderr": stderr}))
             _give_key(cluster, conf)
             return SparkContext.getOrCreate(conf)

@@ -27,6 +27,16 @@ _MAIN_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _LEFT_OUT = ("-Xmx", "--add-modules=jdk.incubator.vector")
 """The heap is chosen elsewhere; vectors are of Spark's MLlib alone, and 0.03 s of a start."""
 _LAUNCHER_SECONDS_MAX = 30
+_PLAIN, _REST = "jars-of-runs", "jars-beside"
+_BESIDE = (
+    "HikariCP", "JLargeArrays", "JTransforms", "algebra", "arpack", "blas", "breeze", "cats-kernel", "datanucleus",
+    "derby", "hive-", "javax.jdo", "jdo-api", "jjwt", "jline", "kubernetes-", "lapack", "libfb303", "libthrift",
+    "rocksdbjni", "scala-compiler", "spark-connect", "spark-graphx", "spark-hive", "spark-kubernetes", "spark-mllib",
+    "spark-pipelines", "spark-repl", "spark-yarn", "spire", "vertx-", "volcano-", "zjsonpatch",
+)  # fmt: skip
+"""Jars, by the beginnings of their names, of what only expressions and functions of a user's can ask for: MLlib and its
+mathematics, GraphX, Hive, state stores; and of other ways to run Spark. Spark asks each jar for extensions of its
+sessions: MLlib's starts Scala's reflection, a fifth of what the JVM does until the first record."""
 
 
 def archive_options() -> list[str]:
@@ -71,6 +81,10 @@ def _link_home(directory: Path) -> None:
     libraries.mkdir(parents=True)
     for library in (installed / "python" / "lib").glob("py4j-*.zip"):
         (libraries / library.name).symlink_to(library)
+    for part in (_PLAIN, _REST):
+        (directory / part).mkdir()
+    for jar in sorted((installed / "jars").glob("*.jar")):
+        (directory / (_REST if jar.name.startswith(_BESIDE) else _PLAIN) / jar.name).symlink_to(jar)
     with suppress(OSError, subprocess.SubprocessError, StopIteration, ValueError):
         (directory / _COMMAND).write_text("\n".join(_ask_launcher(directory)))
 
@@ -97,6 +111,14 @@ def launcher_words(home: Path) -> list[str]:
     return []
 
 
+def class_path(home: Path, *, has_all: bool) -> str:
+    """The jars of a JVM through which runs pass; `has_all` adds all others of Spark, which the class archive allows
+    behind those that it was made with."""
+    first = next((home / _PLAIN).glob("slf4j-api-*.jar"), None)  # as Spark's launcher has it: another jar has an older
+    jars = [*([str(first)] if first else []), f"{home}/{_PLAIN}/*"]
+    return os.pathsep.join([*jars, *([f"{home}/{_REST}/*"] if has_all else [])])
+
+
 _IN_PLACE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
 """Maps the archive at the address that it was made for. At another, as Java 17.0.15 does by default, the JVM rewrites
 its pointers at the start, and 75 MB that the system could drop and read again become the process's own."""
@@ -106,7 +128,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=off")
 def _key() -> str:
     java, installed = find_java().resolve(), _installed()
     version = re.search(r"__version__.*?['\"](.+)['\"]", (installed / "version.py").read_text())
-    marks = f"2 {version and version[1]} {installed} {java} {java.stat().st_mtime_ns}"
+    marks = f"3 {version and version[1]} {installed} {java} {java.stat().st_mtime_ns}"
     return hashlib.sha256(marks.encode()).hexdigest()[:16]
 
 

@@ -81,6 +81,12 @@ class WarmUp(DataSource):
         return _Writer()
 
 
+def _load_reflection(session: Any) -> None:
+    """What MLlib's extension loads, where all jars of Spark's are on the class path."""
+    package = getattr(session.sparkContext._jvm.scala.reflect.runtime, "package$")
+    getattr(package, "MODULE$").universe()
+
+
 def _run_query(archive: str) -> None:
     """In the child: a session as a mirror's, one micro-batch, and an orderly end of the JVM."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -95,6 +101,7 @@ def _run_query(archive: str) -> None:
         context = launch_context(1, Path(scratch), options=options)
         session = open_session(context)
         session.dataSource.register(ImportableWarmUp)
+        _load_reflection(session)
         rows = session.readStream.format("warm-up").load()
         wanted = F.col("topic").rlike("^(?:.*)$") & ~F.col("topic").rlike("^(?:x)$")
         routed = rows.withColumn("target_topic", F.when(wanted, F.concat(F.lit("A."), F.col("topic"))))

@@ -75,3 +75,34 @@ def test_the_warning_of_a_class_archive_says_why_and_the_start_goes_on_without(t
     assert warning.startswith("Spark's class archive could not be made, so starts are slower: "), said
     assert WORDS in warning, said
     assert options == "[]"
+
+
+def test_only_the_jvm_of_decoded_records_has_mllib_and_what_else_expressions_may_ask_for(tmp_path: Path) -> None:
+    said = run(
+        "from pathlib import Path\n"
+        "from sparkmirror.spark.warm_start import class_path, spark_home\n"
+        "home = spark_home()\n"
+        "for has_all in (False, True):\n"
+        "    places = [Path(place) for place in class_path(home, has_all=has_all).split(':')]\n"
+        "    jars = [jar.name for place in places[1:] for jar in place.parent.glob(place.name)]\n"
+        "    print(places[0].name[:9], len(jars) - len(set(jars)), sorted(jars) == sorted(\n"
+        "        jar.name for jar in (home / 'jars').glob('*.jar')), any('mllib' in jar for jar in jars))\n",
+        tmp_path,
+        {},
+    )
+    assert said == "slf4j-api 0 False False\nslf4j-api 0 True True\n"
+
+
+def test_a_jvm_that_java_starts_has_the_jars_that_its_flows_need(tmp_path: Path) -> None:
+    said = run(
+        "from pathlib import Path\n"
+        "from sparkmirror.spark import gateway\n"
+        "for decodes in (False, True):\n"
+        "    options = gateway.JvmOptions(archive=['-Xms9g'], decodes=decodes)\n"
+        "    started = gateway.start_jvm(Path.cwd(), options, debug=False)\n"
+        "    words = started.process.args\n"
+        "    print(words[words.index('-cp') + 1].count('/*'), started.wait())\n",
+        tmp_path,
+        {},
+    )
+    assert [line for line in said.splitlines() if line.endswith(" None")] == ["1 None", "2 None"]
