@@ -1,8 +1,9 @@
 """What a start costs: seconds from the command to the first record at the target, and CPU seconds until then, by role.
 
 `python -m bench.start` starts a flow with one topic several times. The first start makes the remote topic; the others
-find it, as after a restart. A process that has ended counts for its parent, as the system counts it. The package's byte
-code is written first, as an installation does: a checkout may have none.
+find it, as after a restart. With `--flows 10` one file has so many flows, a topic each, and what counts is the first
+record of the last. A process that has ended counts for its parent, as the system counts it. The package's byte code is
+written first, as an installation does: a checkout may have none.
 """
 
 import argparse
@@ -12,7 +13,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -53,14 +56,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.start", description=__doc__)
     parser.add_argument("--turns", type=int, default=4, help="how many starts (default: 4)")
     parser.add_argument("--tasks", type=int, default=2, help="tasks.max (default: 2)")
+    parser.add_argument("--flows", type=int, default=1, help="how many flows the file has (default: 1)")
     parser.add_argument("--contestant", default="spark", help="spark, or mm2-default (default: spark)")
     args = parser.parse_args()
-    starts = run(args.turns, args.tasks, args.contestant)
+    starts = run(args.turns, args.tasks, args.contestant, args.flows)
     print(f"\n{today()}\n\n" + "\n".join(describe_run(os.getloadavg()[0])) + "\n\n" + render(starts))
     return 0
 
 
-def run(turns: int, tasks: int, contestant: str) -> list[Start]:
+def run(turns: int, tasks: int, contestant: str, flows: int = 1) -> list[Start]:
     """All starts. Raises SparkMirrorError when no record comes."""
     compileall.compile_dir(Path(sparkmirror.__file__).parent, quiet=2)
     directory = Path(tempfile.mkdtemp(prefix="sparkmirror-bench-start-"))
@@ -69,8 +73,9 @@ def run(turns: int, tasks: int, contestant: str) -> list[Start]:
         bench_cluster("source") as source,
         bench_cluster("target") as target,
     ):
-        create_topic(source, _TOPIC, partitions=_PARTITIONS)
-        job = Job(source, target, "s", _TOPIC, tasks=tasks, partitions=_PARTITIONS)
+        job = Job(source, target, "s", _TOPIC, tasks=tasks, partitions=_PARTITIONS, flows=flows)
+        for _, topic in job.numbered:
+            create_topic(source, topic, partitions=_PARTITIONS)
         command = CONTESTANTS[contestant].prepare(job, directory)
         starts = []
         for number in range(turns):
@@ -80,11 +85,13 @@ def run(turns: int, tasks: int, contestant: str) -> list[Start]:
 
 
 def _start(job: Job, command: Sequence[str], log_file: Path, guard: Guard) -> Start:
-    with EndOffsets(job.target.bootstrap_servers, job.target_topic, job.partitions) as ends:
-        before = ends.total()
-        _produce(job.source)
+    with ExitStack() as watched:
+        ends = [watched.enter_context(_ends(job, f"{alias}.{topic}")) for alias, topic in job.numbered]
+        before = [one.total() for one in ends]
+        _produce(job.source, [topic for _, topic in job.numbered])
         with Mirror(command, log_file, guard) as mirror:
-            ends.wait(before + 1, mirror.check, seconds_max=_SECONDS_MAX, stall_seconds_max=_SECONDS_MAX)
+            for one, total in zip(ends, before, strict=True):
+                one.wait(total + 1, mirror.check, seconds_max=_SECONDS_MAX, stall_seconds_max=_SECONDS_MAX)
             seconds = time.monotonic() - mirror.started_at
             spent = _spent(mirror.pid)
             time.sleep(_CALM_SECONDS)
@@ -92,11 +99,15 @@ def _start(job: Job, command: Sequence[str], log_file: Path, guard: Guard) -> St
     return Start(seconds, spent, pss_bytes)
 
 
-def _produce(source: KafkaCluster) -> None:
+def _ends(job: Job, topic: str) -> EndOffsets:
+    return EndOffsets(job.target.bootstrap_servers, topic, job.partitions)
+
+
+def _produce(source: KafkaCluster, topics: Sequence[str]) -> None:
     """A record to each partition."""
     producer = Producer({"bootstrap.servers": source.bootstrap_servers, "log_level": 0})
-    for partition in range(_PARTITIONS):
-        producer.produce(_TOPIC, b"start", partition=partition)
+    for topic, partition in product(topics, range(_PARTITIONS)):
+        producer.produce(topic, b"start", partition=partition)
     assert producer.flush(30) == 0, "the source took no record"
 
 
