@@ -137,16 +137,36 @@ def _add(content: bytearray, data: memoryview, header: BatchHeader, moved: int, 
 def _move(content: bytearray, records: bytes, count: int, moved: int, later_ms: int, *, keeps_times: bool) -> None:
     """Append the records to `content`, in which `moved` come before them, `later_ms` after the base timestamp."""
     at = 0
+    same_time = _varint(later_ms)
     for number in range(count):
-        size, at = _read_varint(records, at)
+        byte = records[at]
+        if byte < 0x80:
+            size, at = byte >> 1 ^ -(byte & 1), at + 1
+        elif (high := records[at + 1]) < 0x80:
+            size, at = (byte & 0x7F | high << 7) >> 1 ^ -(byte & 1), at + 2
+        else:
+            size, at = _read_varint(records, at)
         end = at + size
-        later, behind_time = _read_varint(records, at + 1)
-        delta, behind_delta = _read_varint(records, behind_time)
+        byte = records[at + 1]
+        later, behind_time = (byte >> 1 ^ -(byte & 1), at + 2) if byte < 0x80 else _read_varint(records, at + 1)
+        byte = records[behind_time]
+        if byte < 0x80:
+            delta, behind_delta = byte >> 1 ^ -(byte & 1), behind_time + 1
+        else:
+            delta, behind_delta = _read_varint(records, behind_time)
         if size < 0 or end > len(records) or delta != number:
             raise _Unusual
-        time = later_ms + later if keeps_times else later_ms
-        head = b"%c%b%b" % (records[at], _varint(time), _varint(moved + number))
-        content += _varint(len(head) + end - behind_delta) + head + records[behind_delta:end]
+        time = _varint(later_ms + later) if keeps_times and later else same_time
+        place = moved + number << 1
+        head = (
+            b"%c%b%c" % (records[at], time, place)
+            if place < 0x80
+            else b"%c%b%b" % (records[at], time, _varint(moved + number))
+        )
+        length = len(head) + end - behind_delta << 1
+        content += b"%c%c" % (length & 0x7F | 0x80, length >> 7) if 0x80 <= length < 0x4000 else _varint(length >> 1)
+        content += head
+        content += records[behind_delta:end]
         at = end
     if at != len(records):
         raise _Unusual
