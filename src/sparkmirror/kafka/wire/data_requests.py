@@ -32,15 +32,21 @@ _HEADER = Struct(">hhih")
 _FETCH_HEAD = Struct(">iiibii")
 _FETCH_RESPONSE = Struct(">ihi")
 _PRODUCE_HEAD = Struct(">hi")
-_FETCH_PARTITION = Struct(">iiqiqix")
+_pack_fetch_partition = Struct(">iiqiqix").pack
 _FETCHED = Struct(">ihqqq")
+_FETCHED_BYTES = _FETCHED.size
 _ABORTED = Struct(">qq")
 _PRODUCED = Struct(">ihqqq")
+_PLAIN_PRODUCED = Struct(">ihqqq3s")
+_PLAIN_TAIL = bytes(6)
+"""No tagged field of the topic, no throttle time, no tagged field."""
 _NO_MESSAGE = b"\x01\0\0"
 """No record's error, a null message, no tagged field."""
 _INT32 = Struct(">i")
+_TWO_BYTES = Struct("BB")
 _EPOCH_END = Struct(">iq")
 _NOT_DIVERGING = (-1, -1)
+_new_tuple = tuple.__new__
 
 
 class FetchPosition(NamedTuple):
@@ -171,7 +177,7 @@ def encode_fetch(
     for key, members in topics.items():
         out += _topic_key(key) + encode_uvarint(len(members) + 1)
         for _, partition, offset, last_epoch, partition_bytes_max in members:
-            out += _FETCH_PARTITION.pack(partition, -1, offset, last_epoch, -1, partition_bytes_max)
+            out += _pack_fetch_partition(partition, -1, offset, last_epoch, -1, partition_bytes_max)
         out += b"\0"
     gone: dict[TopicKey, list[int]] = {}
     for key, partition in forgotten:
@@ -213,21 +219,30 @@ def _decode_fetch(version: int, buffer: memoryview) -> FetchResponse:
 
 def _decode_fetched(buffer: memoryview, position: int, key: TopicKey) -> tuple[FetchedPartition, int]:
     index, error, high_watermark, last_stable, log_start = _FETCHED.unpack_from(buffer, position)
-    aborted, position = _aborted(buffer, position + _FETCHED.size)
+    position += _FETCHED_BYTES
+    aborted: tuple[AbortedTransaction, ...] = ()
+    if buffer[position] <= 1:
+        position += 1
+    else:
+        aborted, position = _aborted(buffer, position)
     (preferred,) = _INT32.unpack_from(buffer, position)
-    length, start = _uvarint(buffer, position + 4)
+    start = position + 6
+    length, high = buffer[position + 4], buffer[position + 5]
+    if length >= 0x80 and high < 0x80:  # as most lengths of records are
+        length = length & 0x7F | high << 7
+    else:
+        length, start = _uvarint(buffer, position + 4)
     stop = start + length - 1 if length else start
     if stop > len(buffer):
         raise ValueError("records reach beyond the frame")
     (epoch, end), position = _diverging_epoch(buffer, stop) if buffer[stop] else (_NOT_DIVERGING, stop + 1)
-    return FetchedPartition(
-        key, index, error, high_watermark, last_stable, log_start, preferred, start, stop, aborted, epoch, end
+    return _new_tuple(
+        FetchedPartition,
+        (key, index, error, high_watermark, last_stable, log_start, preferred, start, stop, aborted, epoch, end),
     ), position
 
 
 def _aborted(buffer: memoryview, position: int) -> tuple[tuple[AbortedTransaction, ...], int]:
-    if buffer[position] <= 1:
-        return (), position + 1
     transactions, position = _uvarint(buffer, position)
     aborted = []
     for _ in range(transactions - 1):
@@ -257,7 +272,7 @@ class ProduceItem(NamedTuple):
 
 
 def encode_produce(
-    items: Sequence[ProduceItem], *, transactional_id: str | None = None, timeout_ms: int = 30_000
+    items: Sequence[tuple[TopicKey, int, memoryview]], *, transactional_id: str | None = None, timeout_ms: int = 30_000
 ) -> list[Buffer]:
     """The body of a ProduceRequest v9 to v13 with acks=all, as buffers for `sendmsg`: the records are not copied.
 
@@ -265,15 +280,17 @@ def encode_produce(
     """
     head = bytearray(b"\0" if transactional_id is None else _compact_string(transactional_id))
     head += _PRODUCE_HEAD.pack(-1, timeout_ms)
-    topics: dict[TopicKey, list[ProduceItem]] = {}
+    topics: dict[TopicKey, list[tuple[TopicKey, int, memoryview]]] = {}
     for item in items:
-        topics.setdefault(item.topic_key, []).append(item)
+        topics.setdefault(item[0], []).append(item)
     head += encode_uvarint(len(topics) + 1)
     out: list[Buffer] = []
     for key, members in topics.items():
         head += _topic_key(key) + encode_uvarint(len(members) + 1)
         for _, partition, records in members:
-            head += _INT32.pack(partition) + encode_uvarint(len(records) + 1)
+            head += _INT32.pack(partition)
+            size = len(records) + 1
+            head += _TWO_BYTES.pack(size & 0x7F | 0x80, size >> 7) if 0x80 <= size < 0x4000 else encode_uvarint(size)
             out += (bytes(head), records)
             head = bytearray(b"\0")
         head += b"\0"
@@ -305,11 +322,27 @@ def _decode_produce(version: int, buffer: memoryview) -> ProduceResponse:
     return ProduceResponse(max(throttle, 0), produced)
 
 
+def decode_plain_produce(buffer: memoryview, topic_key: TopicKey, count: int) -> list[ProducedPartition] | None:
+    """As `decode_produce` for the answer that mostly comes: for `count` partitions of one topic, without an error, a
+    message, a throttle time or a tagged field. None for any other, and for what cannot be read."""
+    head = b"\0\x02" + _topic_key(topic_key) + encode_uvarint(count + 1)
+    start = 4 + len(head)
+    stop = start + count * _PLAIN_PRODUCED.size
+    if buffer[4:start] != head or buffer[stop:] != _PLAIN_TAIL:
+        return None
+    produced: list[ProducedPartition] = []
+    for index, error, base_offset, _, _, message in _PLAIN_PRODUCED.iter_unpack(buffer[start:stop]):
+        if error or message != _NO_MESSAGE:
+            return None
+        produced.append(_new_tuple(ProducedPartition, (topic_key, index, 0, base_offset, "")))
+    return produced
+
+
 def _decode_produced(buffer: memoryview, position: int, key: TopicKey) -> tuple[ProducedPartition, int]:
     index, error, base_offset, _append_time, _log_start = _PRODUCED.unpack_from(buffer, position)
     position += _PRODUCED.size
     if buffer[position : position + 3] == _NO_MESSAGE:
-        return ProducedPartition(key, index, error, base_offset, ""), position + 3
+        return _new_tuple(ProducedPartition, (key, index, error, base_offset, "")), position + 3
     record_errors, position = _uvarint(buffer, position)
     messages = []
     for _ in range(record_errors - 1):

@@ -74,11 +74,16 @@ class FetchSession:
             return self._id, 0, list(wanted.values()), []
         known = self._known
         looked_at = [*wanted, *(key for key in known if key not in wanted)] if changed is None else changed
-        fresh = [wanted[key] for key in looked_at if key in wanted and known.get(key) != wanted[key]]
-        forgotten = [key for key in looked_at if key in known and key not in wanted]
-        for key in forgotten:
-            del known[key]
-        known.update({position[:2]: position for position in fresh})
+        fresh: list[FetchPosition] = []
+        forgotten: list[PartitionKey] = []
+        for key in looked_at:
+            position = wanted.get(key)
+            if position is None:
+                if known.pop(key, None) is not None:
+                    forgotten.append(key)
+            elif known.get(key) != position:
+                known[key] = position
+                fresh.append(position)
         return self._id, self._epoch, fresh, forgotten
 
     @property
@@ -89,7 +94,7 @@ class FetchSession:
     def offset_of(self, key: PartitionKey) -> int:
         """The offset that the last request asked for; -1 for a partition that it did not name."""
         position = self._known.get(key)
-        return -1 if position is None else position.offset
+        return -1 if position is None else position[2]
 
     def accept(self, response: FetchResponse) -> bool:
         """Follow the session by an answer; False when the broker lost it and the next request must be a full one."""
@@ -296,7 +301,7 @@ class FetchConnection:
 
     def asked(self, fetched: FetchedPartition, offset: int) -> bool:
         """Whether the request behind this answer asked for `offset`: after a seek, an older answer would hide a gap."""
-        return self.session.offset_of((fetched.topic_key, fetched.partition)) == offset
+        return self.session.offset_of(fetched[:2]) == offset
 
     def decode(self, frame: Frame) -> FetchResponse:
         """Parse a frame and follow the session. Raises ProtocolError."""

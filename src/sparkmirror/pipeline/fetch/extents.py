@@ -6,8 +6,6 @@ the next run does not continue it, goes as a row, and opens another one. Whateve
 extent rows, for what observes the query. Owned by `pipeline.fetch.responses`.
 """
 
-from typing import NamedTuple
-
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState
 from sparkmirror.pipeline.fetch.runs import Run
@@ -15,13 +13,10 @@ from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.ring import Ring
 from sparkmirror.pipeline.relay.schema import EXTENT, Row
 
-
-class _End(NamedTuple):
-    """Where an extent ends, and by `turns` in which log: a topic that was made again has another number."""
-
-    offset: int
-    leader_epoch: int
-    turns: int
+_End = tuple[int, int, int]
+"""Where an extent ends: offset, leader epoch, and by `turns` in which log: a topic that was made again has another
+number."""
+_new_tuple = tuple.__new__
 
 
 class _Account:
@@ -74,23 +69,22 @@ class Extents:
     def open(self, fetch_state: PartitionFetchState, run: Run) -> None:
         """The run goes as a row."""
         if fetch_state.slot != NO_SLOT:
-            self._ends[fetch_state.slot] = _End(run.next_offset, run.leader_epoch, fetch_state.lineage.turns)
+            self._ends[fetch_state.slot] = (run.next_offset, run.leader_epoch, fetch_state.lineage.turns)
 
     def announce(
         self, fetch_state: PartitionFetchState, run: Run, high_watermark: int, lease: int, fetched_at_ms: int
     ) -> bool:
         """Announce the run; False if it has to go as a row."""
         slot, turns = fetch_state.slot, fetch_state.lineage.turns
+        start, stop, first_offset, next_offset, _, records, max_timestamp, leader_epoch = run
         announcer = self._ring.announcer
-        if self._ends.get(slot) != (run.first_offset, run.leader_epoch, turns) or not announcer.is_listened_to:
+        if self._ends.get(slot) != (first_offset, leader_epoch, turns) or not announcer.is_listened_to:
             return False
-        announcement = Announcement(
-            slot, run.records, run.stop - run.start, self._ring.awaited, run.first_offset, run.next_offset,
-            lease, run.max_timestamp, high_watermark, fetched_at_ms,
-        )  # fmt: skip
+        told = slot, records, stop - start, self._ring.awaited, first_offset, next_offset
+        announcement = _new_tuple(Announcement, (*told, lease, max_timestamp, high_watermark, fetched_at_ms))
         if not announcer.announce(announcement):
             return False
-        self._ends[slot] = _End(run.next_offset, run.leader_epoch, turns)
+        self._ends[slot] = (next_offset, leader_epoch, turns)
         account = self._unaccounted.get(slot)
         if account is None:
             account = self._unaccounted[slot] = _Account(fetch_state.partition, run, turns)

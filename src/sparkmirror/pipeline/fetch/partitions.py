@@ -13,7 +13,7 @@ from uuid import UUID
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.connection import PartitionKey
 from sparkmirror.pipeline.fetch.loss import Loss
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -31,6 +31,8 @@ _ASKED: Final = frozenset(
 """The fields that decide whether a partition is fetched, from which broker and from which offset."""
 _set_field: Final = object.__setattr__
 NO_SLOT: Final = -1
+_NOWHERE: Final = (-1, None, None)
+_new_tuple = tuple.__new__
 """The slot of a partition that has none on the control page."""
 
 
@@ -248,7 +250,7 @@ class Partitions:
         unasked = [*self._unasked, *self._timed] if self._timed else list(self._unasked)
         self._unasked.clear()
         for fetch_state in unasked:
-            if not (fetch_state.is_followed and self._ask_further(fetch_state, now)):
+            if not self._ask_further(fetch_state, now):
                 self._ask(fetch_state, now)
         return home.wanted
 
@@ -286,6 +288,8 @@ class Partitions:
         return home
 
     def _file_changed(self) -> None:
+        if not self._changed:
+            return
         changed = list(self._changed)
         self._changed.clear()
         for fetch_state in changed:
@@ -324,13 +328,18 @@ class Partitions:
             home.drop(key, fetch_state)
 
     def _ask_further(self, fetch_state: PartitionFetchState, now: float) -> bool:
-        """As `_ask` for a partition that is asked for already, of which the offset alone has changed; else False."""
-        _, home, key = self._places.get(fetch_state, (-1, None, None))
-        if home is None or key not in home.wanted or fetch_state.not_before > now:
+        """As `_ask` for a partition that is read without end and limits and asked for already, of which the offset
+        alone has changed; else False."""
+        _, home, key = self._places.get(fetch_state, _NOWHERE)
+        if home is None or key not in home.wanted or fetch_state.not_before > now or fetch_state.buckets:
             return False
-        if fetch_state.paused or fetch_state.is_chased or fetch_state in self._timed:
+        if fetch_state.end is not None or fetch_state.held_by_writer or fetch_state.held_by_order:
             return False
-        home.wanted[key] = FetchPosition(*key, fetch_state.offset, fetch_state.lineage.leader_epoch, self._bytes_max)
+        if not fetch_state.is_end_told or fetch_state.is_chased or fetch_state in self._timed:
+            return False
+        epochs = fetch_state.lineage.epochs
+        asked = (*key, fetch_state.offset, epochs[-1][0] if epochs else NO_EPOCH, self._bytes_max)
+        home.wanted[key] = _new_tuple(FetchPosition, asked)
         home.changed.add(key)
         return True
 

@@ -11,6 +11,7 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.errors import LEADER_MOVED, error_name
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
+from sparkmirror.model import NO_EPOCH
 from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame, PartitionKey
 from sparkmirror.pipeline.fetch.emptiness import Emptiness
 from sparkmirror.pipeline.fetch.extents import Extents
@@ -93,9 +94,13 @@ class FetchResponseReader:
                 is_small=size <= ANNOUNCED_RESPONSE_BYTES_MAX,
             )  # fmt: skip
             fetch_states = partitions.by_key(node, by_id=connection.by_id)
-            self._nothing_left = all(fetched.start == fetched.stop for fetched in response.partitions)
+            self._nothing_left = True
             for fetched in response.partitions:
-                fetch_state = fetch_states.get((fetched.topic_key, fetched.partition))
+                if fetched.start != fetched.stop:
+                    self._nothing_left = False
+                    break
+            for fetched in response.partitions:
+                fetch_state = fetch_states.get(fetched[:2])
                 if fetch_state is None or fetch_state.is_chased or fetch_state.held_by_order:
                     continue
                 if connection.asked(fetched, fetch_state.offset):
@@ -127,7 +132,8 @@ class FetchResponseReader:
             return False
         if not fetch_state.is_followed:
             return False
-        epoch, end = fetch_state.lineage.leader_epoch, fetched.high_watermark
+        epochs, end = fetch_state.lineage.epochs, fetched.high_watermark
+        epoch = epochs[-1][0] if epochs else NO_EPOCH
         run = summarize_plain(answer.buffer, fetched.start, fetched.stop, fetch_state.offset, epoch)
         if run is None or run.next_offset > end + _AHEAD_MAX or end < 0:
             return False

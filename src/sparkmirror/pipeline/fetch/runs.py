@@ -36,6 +36,7 @@ MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
 
 _LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _unpack_header = HEADER.unpack_from
+_new_tuple = tuple.__new__
 
 
 class Run(NamedTuple):
@@ -109,7 +110,7 @@ def summarize_plain(buffer: memoryview, start: int, stop: int, position: int, ep
         records += count
         if time > latest:
             latest = time
-    return Run(start, at, position, following, batches, records, latest, epoch) if batches else None
+    return _new_tuple(Run, (start, at, position, following, batches, records, latest, epoch)) if batches else None
 
 
 def _has_many(buffer: memoryview, start: int, stop: int) -> bool:

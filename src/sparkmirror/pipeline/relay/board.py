@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 
 ENTRIES: Final = 1024
 _ENTRY: Final = struct.Struct("<4I6q")
-_unpack_entry = _ENTRY.unpack_from
+_ENTRY_BYTES: Final = _ENTRY.size
+_pack_entry, _unpack_entry = _ENTRY.pack_into, _ENTRY.unpack_from
+_new_tuple = tuple.__new__
 _WORD: Final = 8
 
 # Word numbers; each has a cache line of its own.
@@ -77,12 +79,13 @@ class Announcer:
 
     def announce(self, announcement: Announcement) -> bool:
         """Put it on the board; False if the board is full."""
-        if self.unheard >= ENTRIES:
+        words, number = self._words, self.announced
+        if number - words[_HEARD] >= ENTRIES:
             return False
-        _ENTRY.pack_into(self._memory, _place(self.announced), *announcement)
-        fence()  # the entry is whole before it counts
-        self.announced += 1
-        self._words[_ANNOUNCED] = self.announced
+        _pack_entry(self._memory, _ENTRIES_AT + number % ENTRIES * _ENTRY_BYTES, *announcement)
+        if not _KEEPS_ORDER:
+            fence()  # the entry is whole before it counts
+        self.announced = words[_ANNOUNCED] = number + 1
         return True
 
     def close(self) -> None:
@@ -117,8 +120,9 @@ class Listener:
         if heard == announced:
             return found
         fence()  # no part of an entry was read before it counted
+        memory = self._memory
         while heard != announced:
-            entry = self._read(heard)
+            entry = _new_tuple(Announcement, _unpack_entry(memory, _ENTRIES_AT + heard % ENTRIES * _ENTRY_BYTES))
             if entry.row_batches > row_batches:
                 break
             found.append(entry)

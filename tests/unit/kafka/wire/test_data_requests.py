@@ -207,6 +207,25 @@ def test_a_produce_response_says_what_kafka_python_put_in(version: int) -> None:
     assert refused.message == "one record is refused; no key"
 
 
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_the_short_way_reads_what_the_long_one_does_and_leaves_it_all_else(version: int) -> None:
+    def answered(*errors: int, throttle_ms: int = 0) -> memoryview:
+        each = [
+            Produced.PartitionProduceResponse(
+                index=number, error_code=error, base_offset=number << 33, record_errors=[], error_message=None
+            )
+            for number, error in enumerate(errors)
+        ]
+        topics = [Produced(name="orders", topic_id=ORDERS, partition_responses=each)]
+        return framed(ProduceResponse(version=version, responses=topics, throttle_time_ms=throttle_ms))
+
+    plain, topic = answered(*[0] * 200), key(ORDERS, version)
+    assert wire.decode_plain_produce(plain, topic, 200) == wire.decode_produce(version, plain).partitions
+    others = answered(0, 7), answered(0, 0, throttle_ms=1), answered(0), produce_answer(version), plain[:9], plain[:4]
+    assert [wire.decode_plain_produce(other, topic, 2) for other in others] == [None] * len(others)
+    assert wire.decode_plain_produce(answered(0), key(PAYMENTS, version), 1) is None
+
+
 def test_tagged_fields_of_later_versions_are_stepped_over_everywhere() -> None:
     """A hand-made Fetch v13 answer with an unknown tag 9 in every place that may hold one."""
     tag = bytes((1, 9, 3)) + b"new"
