@@ -244,8 +244,7 @@ class SimOs:
         return number if number >= _FAKE else os.open(path, flags)
 
     def write(self, descriptor: int, data: bytes) -> int:
-        selector = self._world.pipes.get(descriptor - 1)
-        if selector is not None:
+        for selector in self._world.pipes.get(descriptor - 1, ()):
             selector.rouse(descriptor - 1)
         return len(data)
 
@@ -265,7 +264,7 @@ class SimOs:
 
         def end() -> None:
             self._world.dead_ends.add(number)
-            if (selector := self._world.pipes.get(number)) is not None:
+            for selector in self._world.pipes.get(number, ()):
                 selector.rouse(number)
 
         if writer.is_alive:

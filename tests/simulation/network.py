@@ -129,6 +129,12 @@ class SimSocket:
         buffer[: len(found)] = found
         return len(found)
 
+    def recvmsg_into(self, buffers: list[Any], space: int) -> tuple[int, list[Any], int, None]:
+        return self.recv_into(buffers[0]), [], 0, None
+
+    def setsockopt(self, *option: int) -> None:
+        """The time at which something came is not told."""
+
     def _await(self) -> None:
         if self.is_closed:
             raise OSError("the socket is closed")
@@ -172,7 +178,7 @@ class SimSelector:
     def register(self, what: Any, events: int, data: Any) -> None:
         if isinstance(what, int):
             self._pipes[what] = _Key(what, data)
-            self._world.pipes[what] = self
+            self._world.pipes.setdefault(what, []).append(self)
             if what in self._world.dead_ends:
                 self.rouse(what)
             return

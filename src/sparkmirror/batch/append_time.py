@@ -18,7 +18,6 @@ from sparkmirror.batch.header import (
     DELETE_HORIZON,
     HEADER_BYTES,
     BatchHeader,
-    parse_header,
 )
 
 _RECORDS_MAX: Final = 16
@@ -31,6 +30,7 @@ _UNCHANGED: Final = crc32c.value(bytes(_CHANGED.size))
 _CRC: Final = struct.Struct(">I")
 _CRC_AT: Final = ATTRIBUTES_AT - _CRC.size
 _LENGTH_BYTES_MAX: Final = 5
+_new_tuple = tuple.__new__
 
 
 def settle_append_time(batch: memoryview, header: BatchHeader) -> BatchHeader | None:
@@ -41,7 +41,10 @@ def settle_append_time(batch: memoryview, header: BatchHeader) -> BatchHeader | 
     times = None if header.attributes & _OTHERWISE else _find_times(batch, header.records_count)
     if times is None:
         return None
-    moved = [at for at in times if batch[at]]
+    moved: list[int] = []
+    for at in times:
+        if batch[at]:
+            moved.append(at)
     if moved and crc32c.value(bytes(batch[ATTRIBUTES_AT:])) != header.crc:
         return None
     attributes, time_ms = header.attributes & ~APPEND_TIME, header.max_timestamp
@@ -55,7 +58,10 @@ def settle_append_time(batch: memoryview, header: BatchHeader) -> BatchHeader | 
         tail_bytes = len(batch) - ATTRIBUTES_AT - len(change)
         checksum = header.crc ^ crc32c.advance(crc32c.value(change) ^ _UNCHANGED, tail_bytes)
     _CRC.pack_into(batch, _CRC_AT, checksum)
-    return parse_header(batch, 0)
+    offset, length, epoch, magic, _, _, last, _, latest_ms, *rest = header
+    return _new_tuple(
+        BatchHeader, (offset, length, epoch, magic, checksum, attributes, last, time_ms, latest_ms, *rest)
+    )
 
 
 def _find_times(batch: memoryview, records: int) -> list[int] | None:

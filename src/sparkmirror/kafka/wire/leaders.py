@@ -51,6 +51,8 @@ class Leaders:
         self._dial_at: dict[DialKey, float] = {}
         self.addresses = dict(addresses or {})
         self.topic_ids: dict[str, UUID] = {}
+        self.topic_keys: dict[str, bytes] = {}
+        """The same as their 16 bytes, as requests have them."""
         self._asked_at: dict[str, float] = {}
         self.problem = ""
 
@@ -96,6 +98,7 @@ class Leaders:
         self.addresses.update(view.brokers)
         self._leaders.update(view.leaders)
         self.topic_ids.update(view.topic_ids)
+        self.topic_keys.update((topic, found.bytes) for topic, found in view.topic_ids.items())
         self._asked_at.update(dict.fromkeys(view.topic_ids, view.asked_at))
         return view
 

@@ -68,12 +68,12 @@ class AckedPosition:
     known.
     """
 
-    __slots__ = ("_acknowledged", "_moved", "committed", "extent", "gaps", "lineage", "source")
+    __slots__ = ("_moved", "acknowledged", "committed", "extent", "gaps", "lineage", "source")
 
     def __init__(self, source: TopicPartition, offset: int, moved: dict[TopicPartition, None] | None = None) -> None:
         self.source = source
         self._moved = {} if moved is None else moved
-        self._acknowledged = offset
+        self.acknowledged = offset
         self._moved[source] = None
         self.lineage = Lineage()
         self.committed = self.place
@@ -83,16 +83,12 @@ class AckedPosition:
     @property
     def place(self) -> Place:
         """The position that the target has acknowledged."""
-        return Place(self._acknowledged, self.lineage)
-
-    @property
-    def acknowledged(self) -> int:
-        return self._acknowledged
+        return Place(self.acknowledged, self.lineage)
 
     def move_to(self, offset: int, lineage: Lineage) -> None:
         """The target has all records before `offset`."""
         self.lineage = lineage
-        self._acknowledged = offset
+        self.acknowledged = offset
         self._moved[self.source] = None
 
     def commit(self) -> None:

@@ -15,8 +15,10 @@ class AlignedAnswers(AnswerTaker):
     """A batch that stands elsewhere is never acknowledged: no position lies beyond it, so that the next planner finds
     it in the log (`planning.offset_starts`)."""
 
-    def take(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
-        """Raises FencedError and SparkMirrorError where the task cannot go on."""
+    def take(
+        self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float, came_at_ms: int = 0
+    ) -> None:
+        """As `AnswerTaker.take`."""
         if buffer.keeps_offsets and produced.error == DUPLICATE_SEQUENCE:
             self._guarantee.sequence_lost(buffer, "the log has these records, and does not say where")
         elif buffer.keeps_offsets and produced.error == NO_ERROR and produced.base_offset != _due(batch):
@@ -25,7 +27,7 @@ class AlignedAnswers(AnswerTaker):
             why = "somebody else has written there, or the log was cut"
             self._effects.append(Hold(buffer, f"{what}: {why}; {REBUILD}"))
         else:
-            super().take(buffer, batch, produced, now)
+            super().take(buffer, batch, produced, now, came_at_ms)
 
 
 def _due(batch: Batch) -> int:

@@ -56,14 +56,20 @@ class AnswerTaker:
         self._clamps = clamps
         self._clock = clock
 
-    def take(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> None:
-        """Raises FencedError and SparkMirrorError where the task cannot go on."""
-        if not produced.error and _is_expected(buffer, produced.base_offset):
-            self._succeed(buffer, batch, produced.base_offset)
+    def take(
+        self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float, came_at_ms: int = 0
+    ) -> None:
+        """`came_at_ms` is when the answer came, 0 for now.
+
+        Raises FencedError and SparkMirrorError where the task cannot go on.
+        """
+        extent, base_offset = buffer.extent, produced.base_offset
+        if not (produced.error or extent is None or _is_own(buffer)) and 0 < extent.end <= base_offset:
+            self._go_on(buffer, batch, base_offset, came_at_ms)
             return
         outcome = self._judge(buffer, batch, produced, now)
         if outcome is BatchOutcome.DONE:
-            self._succeed(buffer, batch, produced.base_offset)
+            self._succeed(buffer, batch, produced.base_offset, came_at_ms)
         elif outcome is BatchOutcome.RETRY or outcome is BatchOutcome.MOVED:
             self._task_metrics.retries += 1
             if outcome is BatchOutcome.MOVED:
@@ -92,16 +98,20 @@ class AnswerTaker:
             return outcome
         return BatchOutcome.MOVED
 
-    def _succeed(self, buffer: PartitionBuffer, batch: Batch, base_offset: int) -> None:
+    def _succeed(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
         if buffer.is_ledger:
             buffer.succeed(batch, base_offset)
             return
-        now_ms = self._clock.time_ns() // 1_000_000
         if buffer.is_lane:
+            now_ms = came_at_ms or self._clock.time_ns() // 1_000_000
             self._task_metrics.acknowledged(self._routing.source_of(batch), batch, now_ms)
             self._routing.acknowledge(buffer, buffer.succeed(batch, base_offset))
             return
-        self._task_metrics.acknowledged(buffer.source, batch, now_ms)
+        self._go_on(buffer, batch, base_offset, came_at_ms)
+
+    def _go_on(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
+        """A batch of a source partition has its place on the target."""
+        self._task_metrics.acknowledged(buffer.source, batch, came_at_ms or self._clock.time_ns() // 1_000_000)
         moved = buffer.succeed(batch, base_offset)
         self._progress.map_batches(buffer.source, moved)
         reason = self._log_check.add(buffer, moved, buffer.target.topic)
@@ -130,12 +140,6 @@ def _alone(batch: Batch) -> str:
         return ""
     offset = batch.spans[0].first_offset
     return f"the record at source offset {offset} is {len(batch.data)} bytes in a batch of its own: "
-
-
-def _is_expected(buffer: PartitionBuffer, base_offset: int) -> bool:
-    """Whether records of a source partition have their place behind all that is known to be on the target."""
-    extent = buffer.extent
-    return extent is not None and 0 < extent.end <= base_offset and not _is_own(buffer)
 
 
 def _is_own(buffer: PartitionBuffer) -> bool:

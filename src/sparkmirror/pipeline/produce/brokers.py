@@ -98,7 +98,7 @@ class Brokers:
         self._leaders.prefetch(topics)
 
     def topic_key(self, connection: ProduceConnection, topic: str) -> TopicKey:
-        return self._leaders.topic_ids[topic].bytes if connection.by_id else topic
+        return self._leaders.topic_keys[topic] if connection.by_id else topic
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Look the leaders up again before the next batch goes out."""

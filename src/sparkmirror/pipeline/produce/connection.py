@@ -7,6 +7,7 @@ whose batch comes a moment late would wait for a round trip. The partition buffe
 that idempotence allows.
 """
 
+import socket
 import ssl
 import struct
 import time
@@ -18,13 +19,17 @@ from typing import Final, NamedTuple
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import data_requests as wire
-from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem, TopicKey
-from sparkmirror.kafka.wire.link import Link
+from sparkmirror.kafka.wire.data_requests import Buffer, ProducedPartition, TopicKey
+from sparkmirror.kafka.wire.link import FAR_SECONDS, Link
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.pace import RequestPace
 from sparkmirror.pipeline.produce.queued_records import Batch
 
 _LENGTH = struct.Struct(">i")
+_SO_TIMESTAMPNS: Final = 35
+"""Linux (socket(7)): the kernel notes when what is read has come, as a timespec; Python has no name for it."""
+_STAMP = struct.Struct("@qq")
+_STAMP_SPACE: Final = socket.CMSG_SPACE(_STAMP.size)
 _NEAR_REQUESTS_MAX: Final = 5
 _FAR_REQUESTS_MAX: Final = 64
 _ANSWER_BYTES_MAX: Final = 64 << 20
@@ -55,27 +60,26 @@ class Request(NamedTuple):
     batches: dict[BatchKey, tuple[PartitionBuffer, Batch]]
 
     @classmethod
-    def of(cls, sent_at: float, parts: Sequence[Part]) -> "Request":
+    def of(cls, sent_at: float, parts: Sequence[tuple[TopicKey, int, PartitionBuffer, Batch]]) -> "Request":
+        """By topic and partition of each batch."""
         topic = parts[0][0]
-        if all(key == topic for key, _, _ in parts):
-            return cls(sent_at, topic, {buffer.target.partition: (buffer, batch) for _, buffer, batch in parts})
-        several: dict[BatchKey, tuple[PartitionBuffer, Batch]] = {
-            (key, buffer.target.partition): (buffer, batch) for key, buffer, batch in parts
-        }
-        return cls(sent_at, None, several)
-
-    def key_of(self, topic: TopicKey, partition: int) -> BatchKey | None:
-        """The key of a partition that is answered for; None for one of a topic that was not asked for."""
-        if self.topic is None:
-            return (topic, partition)
-        return partition if topic == self.topic else None
+        one: dict[BatchKey, tuple[PartitionBuffer, Batch]] = {}
+        for key, partition, buffer, batch in parts:
+            if key != topic:
+                break
+            one[partition] = (buffer, batch)
+        else:
+            return cls(sent_at, topic, one)
+        return cls(sent_at, None, {(key, partition): (buffer, batch) for key, partition, buffer, batch in parts})
 
 
 class Answer(NamedTuple):
-    """A request's batches, each with what the broker says of it."""
+    """A request's batches, each with what the broker says of it; `arrived_at_ms` is when that came, in ms since 1970, 0
+    where the kernel does not say."""
 
     parts: list[tuple[PartitionBuffer, Batch, ProducedPartition]]
     throttle_ms: int
+    arrived_at_ms: int = 0
 
 
 class ProduceConnection:
@@ -97,11 +101,20 @@ class ProduceConnection:
         self._out: deque[memoryview] = deque()
         self._in = bytearray(1 << 16)
         self._filled = 0
+        self._is_tls = link.is_tls
+        self._is_stamped = not self._is_tls and _stamp_arrivals(link.socket)
+        self._arrived_at_ms = 0
         link.socket.setblocking(False)
 
     @property
     def has_room(self) -> bool:
         return len(self.unanswered) < min(self._requests_max, self.pace.requests_max)
+
+    @property
+    def may_be_late(self) -> bool:
+        """Whether answers may be read a moment after they have come: the kernel notes when that was, the broker is
+        known to be near, and no half-written request waits."""
+        return self._is_stamped and not self._out and self.link.round_trip_seconds < FAR_SECONDS
 
     def is_full_for(self, now: float) -> float:
         """For how many seconds as many requests have been under way as ever may be, whenever this was asked."""
@@ -137,16 +150,32 @@ class ProduceConnection:
         """Queue one request and write as much as the socket takes. Raises OSError when the connection is gone."""
         self.link.correlation += 1
         header = wire.request_header(wire.PRODUCE, self.version, self.link.correlation, self.link.client_id)
+        numbered = [(key, buffer.target.partition, buffer, batch) for key, buffer, batch in items]
         body = wire.encode_produce(
-            [ProduceItem(key, buffer.target.partition, batch.data) for key, buffer, batch in items],
+            [(key, partition, batch.data) for key, partition, _, batch in numbered],
             transactional_id=self._transactional_id,
             timeout_ms=timeout_ms,
         )
         parts = wire.frame(header, *body)
-        if self.link.is_tls:
+        if self._is_tls:
             parts = [b"".join(parts)]  # `sendmsg` does not exist on TLS sockets
-        self._out.extend(map(memoryview, parts))
-        self.unanswered.append(Request.of(time.monotonic(), items))
+        self.unanswered.append(Request.of(time.monotonic(), numbered))
+        self._write_first(parts)
+
+    def _write_first(self, parts: Sequence[Buffer]) -> None:
+        """Write the request whose parts these are, behind what is left of others. As a rule the socket takes all of it
+        at once. Raises OSError."""
+        out = self._out
+        sent = 0
+        if not out and not self._is_tls and len(parts) <= _BUFFERS_MAX:
+            try:
+                sent = self.link.socket.sendmsg(parts)
+            except BlockingIOError:
+                sent = 0
+            if sent == sum(map(len, parts)):
+                return
+        out.extend(map(memoryview, parts))
+        self._advance(sent)
         self.write()
 
     def write(self) -> None:
@@ -155,7 +184,7 @@ class ProduceConnection:
         sock = self.link.socket
         try:
             while out:
-                if self.link.is_tls:
+                if self._is_tls:
                     self._advance(sock.send(out[0]))
                 else:
                     buffers = list(islice(out, _BUFFERS_MAX))
@@ -194,13 +223,22 @@ class ProduceConnection:
         self._make_room()
         room = memoryview(self._in)[self._filled :]
         try:
-            received = self.link.socket.recv_into(room)
+            received = self._receive_stamped(room) if self._is_stamped else self.link.socket.recv_into(room)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         if not received:
             raise ConnectionResetError(f"broker {self.link.address} closed the connection")
         self._filled += received
-        return self.link.is_tls or received == len(room)
+        return self._is_tls or received == len(room)
+
+    def _receive_stamped(self, room: memoryview) -> int:
+        received, ancillary, _, _ = self.link.socket.recvmsg_into([room], _STAMP_SPACE)
+        self._arrived_at_ms = 0
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) == _STAMP.size:
+                seconds, nanoseconds = _STAMP.unpack(data)
+                self._arrived_at_ms = seconds * 1000 + nanoseconds // 1_000_000
+        return received
 
     def _make_room(self) -> None:
         if self._filled >= len(self._in) // 2:
@@ -223,25 +261,33 @@ class ProduceConnection:
     def _match(self, frame: memoryview) -> Answer:
         if not self.unanswered:
             raise ProtocolError(f"broker {self.link.address} answered a request that was not sent")
-        response = wire.decode_produce(self.version, frame)
-        parts = self._parts(self.unanswered[0], response.partitions)
-        request = self.unanswered.popleft()
+        request = self.unanswered[0]
+        throttle_ms, produced = 0, None
+        if request.topic is not None:
+            produced = wire.decode_plain_produce(frame, request.topic, len(request.batches))
+        if produced is None:
+            throttle_ms, produced = wire.decode_produce(self.version, frame)
+        parts = self._parts(request, produced)
+        self.unanswered.popleft()
         now = time.monotonic()
         self.link.note_answer(now - request.sent_at)
-        pause_seconds = response.throttle_ms / 1000
-        self.pace.note(sum([len(batch.data) for _, batch, _ in parts]), pause_seconds)
+        pause_seconds = throttle_ms / 1000
+        if pause_seconds or not self.pace.is_full:
+            self.pace.note(sum([len(batch.data) for _, batch, _ in parts]), pause_seconds)
         if pause_seconds:
             self.not_before = now + pause_seconds
-        return Answer(parts, response.throttle_ms)
+        return Answer(parts, throttle_ms, self._arrived_at_ms)
 
     def _parts(
         self, request: Request, answered: Sequence[ProducedPartition]
     ) -> list[tuple[PartitionBuffer, Batch, ProducedPartition]]:
         left = dict(request.batches)
         parts: list[tuple[PartitionBuffer, Batch, ProducedPartition]] = []
+        topic = request.topic
         for produced in answered:
-            key = request.key_of(produced.topic_key, produced.partition)
-            found = None if key is None else left.pop(key, None)
+            answered_topic, partition = produced[:2]
+            key = partition if answered_topic == topic else (answered_topic, partition)
+            found = left.pop(key, None)
             if found is None:
                 break
             parts.append((*found, produced))
@@ -256,3 +302,11 @@ class ProduceConnection:
         self.unanswered.clear()
         self._out.clear()
         return lost
+
+
+def _stamp_arrivals(sock: socket.socket) -> bool:
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    except OSError:
+        return False
+    return True

@@ -7,14 +7,24 @@ A mirror that is caught up has little else. Owned by `pipeline.produce.gate`, wh
 from collections.abc import Callable
 
 from sparkmirror.batch.append_time import settle_append_time
-from sparkmirror.batch.header import APPEND_TIME, CODEC_MASK, CONTROL, HEADER_BYTES, BatchHeader, parse_header, refusal
+from sparkmirror.batch.header import (
+    APPEND_TIME,
+    CODEC_MASK,
+    CONTROL,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    parse_header,
+    refusal,
+)
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches
 from sparkmirror.batch.piece import Span
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.in_flight import REMEMBERED_SECONDS
 from sparkmirror.pipeline.produce.packing import UNLIMITED_BYTES
-from sparkmirror.pipeline.produce.partition_state import Sending, State
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.relay.board import Announcement
 
@@ -33,9 +43,7 @@ class DirectBuffer(PartitionBuffer):
             and turns == self.turns
             and leader_epoch == self._handed_on.leader_epoch
             and not self._waiting.runs
-            and in_flight.sending is Sending.FRESH
-            and in_flight.identity == identity
-            and in_flight.has_room
+            and in_flight.takes_fresh(identity)
             and not (self.rests or self.unpacking.is_poor)
             and self._packing.passes_all
             and self._target is not None
@@ -51,7 +59,8 @@ class DirectBuffer(PartitionBuffer):
             data, header = joined
         now, in_flight = self._clock.monotonic(), self._in_flight
         if not in_flight.batches:
-            in_flight.rested(now - self.progressed_at)
+            if now - self.progressed_at > REMEMBERED_SECONDS:
+                in_flight.doubt()
             self.progressed_at = now
         queued = QueuedRecords.handed_on(data, self.position, run.next_offset, free, run.fetched_at_ms)
         queued.leader_epoch = header.partition_leader_epoch
@@ -84,7 +93,9 @@ class DirectBuffer(PartitionBuffer):
         except ProtocolError:
             return None
         attributes = header.attributes
-        if header.total_bytes != run.size or header.base_offset < run.first_offset or attributes & CONTROL:
+        if header.batch_length + LOG_OVERHEAD_BYTES != run.size or header.base_offset < run.first_offset:
+            return None
+        if attributes & CONTROL:
             return None
         if header.partition_leader_epoch != self._handed_on.leader_epoch:
             return None

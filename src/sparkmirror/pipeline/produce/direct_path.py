@@ -54,10 +54,16 @@ class DirectPath:
         self._clock = clock
         self._requests: dict[ProduceConnection, _Request] = {}
 
+    @property
+    def is_open(self) -> bool:
+        """Whether announcements that come now may be taken."""
+        return not (self._peer is None or self._guarantee.transactional or self._drain.has_begun)
+
     def take(self, run: Announcement) -> bool:
-        """Gather the run's batch for a request; False, and nothing is done, if it has to go the other way."""
+        """Gather the run's batch for a request; False, and nothing is done, if it has to go the other way. Only while
+        the path `is_open`."""
         found = self._extents.find(run.slot)
-        if found is None or self._peer is None or self._guarantee.transactional or self._drain.has_begun:
+        if found is None or self._peer is None:
             return False
         where, route = found
         buffer = self._gate.buffers.get(where)

@@ -90,10 +90,24 @@ class Dispatch:
         """The connections that partitions wait for."""
         return [connection for connection, waiting in self._ready.items() if waiting]
 
+    def has_ready(self, connection: ProduceConnection) -> bool:
+        """Whether partitions wait for that one."""
+        return bool(self._ready.get(connection))
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for a connection, nor for an answer."""
         return not any(waiting or connection.unanswered for connection, waiting in self._ready.items())
+
+    @property
+    def may_leave_answers(self) -> bool:
+        """Whether answers are due, and none that anything waits for."""
+        is_due = False
+        for connection, waiting in self._ready.items():
+            if waiting or not connection.may_be_late:
+                return False
+            is_due = is_due or bool(connection.unanswered)
+        return is_due
 
     def fill(self, connection: ProduceConnection, now: float) -> None:
         """Send requests while the connection has room: in each, the next batch of every ready partition."""
@@ -116,7 +130,8 @@ class Dispatch:
         """Send one request of these batches."""
         try:
             connection.send(parts, self._request_ms)
-            self.watch(connection)
+            if connection.wants_to_write:
+                self.watch(connection)
         except OSError:
             self.lose(connection)
 

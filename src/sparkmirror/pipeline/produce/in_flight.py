@@ -16,14 +16,14 @@ from sparkmirror.pipeline.produce.partition_state import Event, Sending, follow
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
-_REMEMBERED_SECONDS: Final = 60.0
+REMEMBERED_SECONDS: Final = 60.0
 """How long a log surely knows a producer: until `producer.id.expiration.ms` after its last batch, a day by default."""
 
 
 class InFlight:
     """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one."""
 
-    __slots__ = ("_again", "_is_known", "_sequence", "batches", "identity", "sending", "source")
+    __slots__ = ("_again", "_sequence", "batches", "identity", "is_known", "sending", "source")
 
     def __init__(self, source: TopicPartition) -> None:
         self.source = source
@@ -32,7 +32,7 @@ class InFlight:
         self._again: list[Batch] = []
         self.identity = (-1, -1)
         self._sequence = 0
-        self._is_known = False
+        self.is_known = False
 
     def _change(self, event: Event) -> None:
         self.sending = follow(self.sending, event, self.source)
@@ -54,6 +54,12 @@ class InFlight:
             return False
         return sum(batch.waiting for batch in self.batches) < self._batches_max
 
+    def takes_fresh(self, identity: tuple[int, int]) -> bool:
+        """Whether a batch that was never sent may go out now, of that producer."""
+        if self.sending is not Sending.FRESH or self.identity != identity:
+            return False
+        return len(self.batches) < self._batches_max
+
     @property
     def has_room(self) -> bool:
         """Whether one more batch that was never sent may be under way."""
@@ -63,7 +69,7 @@ class InFlight:
     def _batches_max(self) -> int:
         """A log takes any sequence from a producer that it does not know (ProducerAppendInfo.checkSequence): after a
         refused first batch the second would stand before it."""
-        return IN_FLIGHT_MAX if self._is_known else 1
+        return IN_FLIGHT_MAX if self.is_known else 1
 
     @property
     def quiet(self) -> bool:
@@ -80,21 +86,21 @@ class InFlight:
     def identify(self, producer_id: int, producer_epoch: int, sequence: int = 0) -> None:
         """Go on as another producer, whose sequences begin at `sequence`."""
         if producer_id != self.identity[0]:
-            self._is_known = False
+            self.is_known = False
         self.identity, self._sequence = (producer_id, producer_epoch), sequence
 
     def become_known(self) -> None:
         """The log has a batch of this producer."""
-        self._is_known = True
+        self.is_known = True
 
     def doubt(self) -> None:
         """The log may not know this producer, or not for long."""
-        self._is_known = False
+        self.is_known = False
 
     def rested(self, seconds: float) -> None:
         """No batch was acknowledged for so long: the log may have let the producer's state expire."""
-        if seconds > _REMEMBERED_SECONDS:
-            self._is_known = False
+        if seconds > REMEMBERED_SECONDS:
+            self.is_known = False
 
     def stamp(self, data: memoryview, header: BatchHeader, transactional: bool) -> int:
         """Stamp the next new batch; returns its sequence."""

@@ -5,13 +5,17 @@ records from before it took a partition on are in other chunks (`ledger.map_reco
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 from uuid import UUID
 
+from sparkmirror.batch.piece import Span
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.queued_records import Batch
+
+_NOTED_MAX: Final = 512
 
 
 class OpenChunk:
@@ -36,12 +40,23 @@ class OffsetMapping:
         self._full: list[tuple[TopicPartition, OpenChunk]] = []
         self._positions: dict[TopicPartition, int] = {}
         self._touched: dict[TopicPartition, None] = {}
+        self._noted: list[tuple[TopicPartition, int, tuple[Span, ...]]] = []
 
     def add(self, partition: TopicPartition, batch: Batch) -> None:
         """Add an acknowledged batch, in order. Without a base offset its place is not known."""
-        target = batch.base_offset
+        self._noted.append((partition, batch.base_offset, batch.spans))
+        if len(self._noted) >= _NOTED_MAX:
+            self.settle()
+
+    def settle(self) -> None:
+        """Enter what was added into the maps: many at a time, as in `pipeline.produce.task_metrics`."""
+        noted, self._noted = self._noted, []
+        for partition, base_offset, spans in noted:
+            self._enter(partition, base_offset, spans)
+
+    def _enter(self, partition: TopicPartition, target: int, spans: tuple[Span, ...]) -> None:
         self._touched[partition] = None
-        for first, records, more in batch.spans:
+        for first, records, more in spans:
             growing = self._open(partition, first) if records else self._growing.get(partition)
             if growing is None:  # it was closed behind the record of which more became
                 continue
@@ -71,6 +86,7 @@ class OffsetMapping:
 
     def close(self, partition: TopicPartition) -> None:
         """The partition is taken on or released: its next batch begins another chunk."""
+        self.settle()
         self._positions.pop(partition, None)
         growing = self._growing.pop(partition, None)
         if growing is not None and growing.changed:
@@ -81,6 +97,7 @@ class OffsetMapping:
     ) -> Iterator[tuple[TopicPartition, OpenChunk, ChunkName]]:
         """Chunks to store, full ones first. `positions` are the acknowledged source offsets, most of them unchanged
         since the last call. `topic_ids` are the known ids of the target topics, by source partition."""
+        self.settle()
         for partition, position in positions.items():
             if self._positions.get(partition) != position:
                 self._positions[partition] = position
@@ -105,6 +122,7 @@ class OffsetMapping:
 
     def store_again(self, partition: TopicPartition, growing: OpenChunk) -> None:
         """Storing the chunk failed: store it again."""
+        self.settle()
         growing.changed = True
         self._touched[partition] = None
         if self._growing.get(partition) is not growing:

@@ -17,6 +17,8 @@ _TRANSACTION_BYTES_LEAST: Final = 16 << 10
 _LONG_PAUSE_SECONDS: Final = 1.0
 """A request with a longer throttle time was too large: the next one is sized for about this time."""
 _TIMEOUT_PARTS: Final = 6
+_REQUESTS_ENOUGH: Final = 64
+"""More are never under way (`pipeline.produce.connection`)."""
 
 
 class RequestPace:
@@ -29,6 +31,11 @@ class RequestPace:
         self.requests_max = 1
         self._bytes_least = REQUEST_BYTES_MAX if in_one else _REQUEST_BYTES_LEAST
         self.bytes_max = max(_REQUEST_BYTES_FIRST, self._bytes_least)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether answers without a throttle time change nothing that counts any more."""
+        return self.bytes_max >= REQUEST_BYTES_MAX and self.requests_max > _REQUESTS_ENOUGH
 
     def note(self, sent_bytes: int, pause_seconds: float) -> None:
         """A request of so many bytes was answered with a throttle time in seconds, 0.0 for none."""

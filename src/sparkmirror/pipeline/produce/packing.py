@@ -11,7 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -98,10 +98,12 @@ class Packing:
     unpacked_bytes_max: int = UNPACKED_BYTES_MAX
     keeps_offsets: bool = False
 
-    @property
-    def passes_all(self) -> bool:
-        """Whether batches go out at once and, as far as the flow says, as they are."""
-        return self.codec is None and not self.clamp_timestamps and not self.linger_seconds
+    passes_all: bool = field(init=False)
+    """Whether batches go out at once and, as far as the flow says, as they are."""
+
+    def __post_init__(self) -> None:
+        passes_all = self.codec is None and not self.clamp_timestamps and not self.linger_seconds
+        object.__setattr__(self, "passes_all", passes_all)
 
     def prepare(
         self,

@@ -124,15 +124,18 @@ class ProduceTask:
                 self._isolation.hold(buffer, reason)
         self.apply()
 
-    def take_announced(self, announcements: Iterable[Announcement]) -> None:
-        """Take announcements, in order."""
+    def take_announced(self, announcements: Iterable[Announcement]) -> bool:
+        """Take announcements, in order. Whether all of them are gathered to be sent at once."""
         direct = self._direct
+        is_open = are_gathered = direct.is_open
         for announcement in announcements:
-            if not direct.take(announcement):
+            if not (is_open and direct.take(announcement)):
+                are_gathered = False
                 direct.send()
                 run = self._extents.deliver(announcement)
                 touched = None if run is None else self._gate.take_run(run)
                 self._offer_fresh(() if touched is None else (touched,))
+        return are_gathered
 
     def take(self, arrived: Delivery | Bundle) -> None:
         """Take a row, or a range of records that go to several partitions."""
@@ -179,7 +182,8 @@ class ProduceTask:
                 connection.write()
             if events & selectors.EVENT_READ:
                 self._take_answers(connection)
-            self._dispatch.watch(connection)
+            if connection.is_watched_for_room or connection.wants_to_write:
+                self._dispatch.watch(connection)
         except (OSError, ProtocolError, KeyError):
             self._dispatch.lose(connection)
         if self._effects:
@@ -189,7 +193,7 @@ class ProduceTask:
         now = self._clock.monotonic()
         for answer in connection.receive():
             for buffer, batch, produced in answer.parts:
-                self._answer_taker.take(buffer, batch, produced, now)
+                self._answer_taker.take(buffer, batch, produced, now, answer.arrived_at_ms)
                 if self._effects:
                     self.apply()
                 if buffer.is_failed:
@@ -199,7 +203,8 @@ class ProduceTask:
             if answer.throttle_ms:
                 self.task_metrics.throttled_ms += answer.throttle_ms
                 self._guarantee.throttled(connection.not_before)
-        self._dispatch.fill(connection, now)
+        if self._dispatch.has_ready(connection):
+            self._dispatch.fill(connection, now)
 
     def serve_coordinator(self) -> None:
         self._guarantee.serve()
@@ -207,18 +212,32 @@ class ProduceTask:
 
     # What is due.
 
+    def send_announced(self) -> None:
+        """Send what `take_announced` has gathered: all that `send` would do where nothing else has happened."""
+        self._direct.send()
+        if self._effects:
+            self.apply()
+
     def send(self, now: float) -> None:
         """Do what the guarantee has due, and send what there is room for."""
         self._direct.send()
         self._guarantee.poll(now)
-        self.apply()
+        if self._effects:
+            self.apply()
         self._routing.pass_on()
-        self.apply()
+        if self._effects:
+            self.apply()
         for connection in self._dispatch.ready():
             self._dispatch.fill(connection, now)
             if self._effects:
                 self.apply()
         self._brokers.poll()
+
+    @property
+    def may_leave_answers(self) -> bool:
+        """Whether the answers that are due may be read a moment later, with the next announcement: nothing waits for
+        them. Two wake-ups of this thread then become one."""
+        return self._direct.is_open and not self._effects and not self.has_timers and self._dispatch.may_leave_answers
 
     @property
     def has_timers(self) -> bool:

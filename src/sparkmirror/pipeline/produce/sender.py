@@ -34,6 +34,9 @@ _CALM_TEND_SECONDS: Final = 0.1
 """And how often where none runs."""
 _REST_SECONDS: Final = 0.25
 """How long a turn waits at most; an idle task's waits for the next flush, if the last turn brought nothing either."""
+_LEAVE_SECONDS: Final = 0.02
+"""How long answers lie unread at most where nothing waits for them. A caught-up mirror hears of the next records
+sooner: it then wakes once for both."""
 _WAKE: Final = "wake"
 _CALL: Final = "call"
 
@@ -50,9 +53,13 @@ class Sender:
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._pipe_lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._wake_reader, selectors.EVENT_READ, _WAKE)
-        if peer is not None:
-            self._selector.register(peer.called, selectors.EVENT_READ, _CALL)
+        self._calls = selectors.DefaultSelector()
+        """Hears the reader and this process, and no broker."""
+        for selector in (self._selector, self._calls):
+            selector.register(self._wake_reader, selectors.EVENT_READ, _WAKE)
+            if peer is not None:
+                selector.register(peer.called, selectors.EVENT_READ, _CALL)
+        self._left_answers = False
         self._background = Background(self._wake)
         parts = assemble(options, plan, peer, self._background, self._selector, clock)
         self._drain, self._dispatch, self._guarantee = parts.drain, parts.dispatch, parts.guarantee
@@ -125,6 +132,7 @@ class Sender:
             self._background.close()
             self._task.close()
             self._selector.close()
+            self._calls.close()
             self._close_pipe()
 
     def _done(self) -> bool:
@@ -132,27 +140,46 @@ class Sender:
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
-        self._take_arrivals()
+        is_plain = self._take_arrivals() and self._left_answers
         if now >= self._tend_at or (now >= self._timers_at and self._task.has_timers):
+            is_plain = False
             self._timers_at, self._tend_at = now + _TEND_SECONDS, now + _CALM_TEND_SECONDS
             self._task.tend(now, self._background.collect())
-        self._task.send(now)
+        if is_plain:
+            self._task.send_announced()
+        else:
+            self._task.send(now)
+        if self._left_answers:
+            self._left_answers = False
+            self._serve_all(self._selector.select(0))
         self._publish()
-        served = self._selector.select(self._timeout(now))
+        if self._may_leave_answers():
+            self._left_answers = True
+            self._serve_all(self._calls.select(_LEAVE_SECONDS))
+        else:
+            self._serve_all(self._selector.select(self._timeout(now)))
+            self._publish()
+
+    def _may_leave_answers(self) -> bool:
+        return self._peer is not None and not self._peer.reader_waits and self._task.may_leave_answers
+
+    def _serve_all(self, served: list[tuple[selectors.SelectorKey, int]]) -> None:
         self._is_quiet = not served
         for key, events in served:
             self._serve(key.data, events)
-        self._publish()
 
-    def _take_arrivals(self) -> None:
+    def _take_arrivals(self) -> bool:
+        """Whether there was nothing but announcements, all of which are gathered to be sent at once."""
         arrivals, task = self._arrivals, self._task
+        is_plain = True
         while True:
             if announced := arrivals.take_announced():
-                task.take_announced(announced)
+                is_plain = task.take_announced(announced) and is_plain
             elif (row := arrivals.take_row()) is not None:
                 task.take(row)
+                is_plain = False
             else:
-                return
+                return is_plain
 
     def _publish(self) -> None:
         if self._peer is not None:

@@ -1,6 +1,8 @@
 """Producing over a socket pair: what is answered is kept, what is not comes back to be sent again."""
 
+import select
 import socket
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -254,3 +256,23 @@ def _answer_all(
             answer(*(buffer.target.partition for buffer, _ in request.batches.values()), throttle_ms=throttle_ms)
         )
         list(connection.receive())
+
+
+def test_an_answer_that_is_read_late_says_when_it_came() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        brokers, _ = server.accept()
+    link = Link(ours, "broker:9092", {wire.PRODUCE: (9, VERSION)}, "sparkmirror", round_trip_seconds=0.001)
+    connection = ProduceConnection(link, request_seconds_max=5.0)
+    assert connection.may_be_late
+    connection.send([ready(3)], timeout_ms=1000)
+    sent_at_ms = time.time_ns() // 1_000_000
+    brokers.sendall(answer(3))
+    select.select([ours], [], [], 60)
+    there_at_ms = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 <= there_at_ms + 1:
+        """Until the clock shows another millisecond."""
+    (found,) = connection.receive()
+    assert sent_at_ms <= found.arrived_at_ms <= there_at_ms
+    connection.close()
+    brokers.close()

@@ -177,3 +177,26 @@ def test_nothing_is_given_back_of_what_a_broken_connection_carried(task: Task) -
     task.parts.dispatch.lose(task.connection)
     assert task.leased == 1
     assert task.parts.gate.buffers[PARTITIONS[0]].is_resending
+
+
+def test_answers_may_lie_unread_while_nothing_waits_for_them(task: Task) -> None:
+    task.connection.link.round_trip_seconds = 0.001
+    assert not task.task.may_leave_answers, "none is due"
+    task.announce(0, 1)
+    task.sent()
+    assert task.task.may_leave_answers
+    task.connection.pace.requests_max = 1
+    task.announce(0, 2)
+    task.sent()
+    assert not task.task.may_leave_answers, "a batch waits for room on the connection"
+
+
+def test_answers_are_read_at_once_where_the_broker_is_far_or_the_task_ends(task: Task) -> None:
+    task.connection.link.round_trip_seconds = 0.1
+    task.announce(0, 1)
+    task.sent()
+    assert not task.task.may_leave_answers
+    task.connection.link.round_trip_seconds = 0.001
+    assert task.task.may_leave_answers
+    task.parts.drain.begin()
+    assert not task.task.may_leave_answers
