@@ -140,7 +140,7 @@ def _fill(target: KafkaCluster, kind: str, offsets: int, turn: str) -> Filled:
     cluster = Cluster("target", {"bootstrap.servers": target.bootstrap_servers})
     with admin_of(target) as admin, closing(FillerClients(cluster)) as clients:
         producer_id = init_producer_ids(admin, [None])[None].producer_id
-        filler = HoleFiller(clients, f"{where.topic}-fillers", where)
+        filler = HoleFiller(clients, f"{where.topic}-fillers", where, producer_id)
         began = time.monotonic()
         if kind == START:
             reached = fill_start(cluster, producer_id, where, Hole(0, offsets), 300.0)

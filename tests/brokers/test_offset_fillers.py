@@ -26,6 +26,9 @@ from sparkmirror.kafka.wire.batch_owners import read_owners
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.policy.fillers import ABORTED, FILLERS, MARKERS, WRITE_MARKERS, Hole, written_id
 
+FLOW = 4_000_000_000
+"""The producer id of a flow that keeps offsets."""
+
 
 @pytest.fixture
 def cluster(target: Admin) -> Cluster:
@@ -93,11 +96,11 @@ def test_a_record_of_somebody_else_in_a_hole_is_found(
     publish(cluster, where.topic, [(b"k", b"before")])
     name = f"{where.topic}-fillers"
     if at > 1:
-        with closing(HoleFiller(clients, name, where)) as first:
+        with closing(HoleFiller(clients, name, where, FLOW)) as first:
             assert first.fill(Hole(1, at), MARKERS, 60.0) == at
     publish(cluster, where.topic, [(b"foreign", b"record")])
     with (
-        closing(HoleFiller(clients, name, where)) as second,
+        closing(HoleFiller(clients, name, where, FLOW)) as second,
         pytest.raises(EndMoved, match=f"offset {at} has a record"),
     ):
         second.fill(Hole(1, 21), MARKERS, 60.0)
@@ -109,13 +112,13 @@ def test_a_small_hole_between_two_records_is_filled_exactly(
 ) -> None:
     publish(cluster, where.topic, [(b"k", b"before")])
     hole = Hole(1, 21)
-    hole_filler = HoleFiller(clients, f"{where.topic}-fillers", where)
+    hole_filler = HoleFiller(clients, f"{where.topic}-fillers", where, FLOW)
 
     reached = hole_filler.fill(hole, filler, seconds_max=0.0)
     assert reached == (17 if filler == ABORTED else 2), "the last offsets are filled when the end is known"
     assert end_of(target, where) == reached
     assert hole_filler.fill(hole, filler, seconds_max=60.0) == 21
-    assert HoleFiller(clients, f"{where.topic}-fillers", where).fill(hole, filler, seconds_max=60.0) == 21
+    assert HoleFiller(clients, f"{where.topic}-fillers", where, FLOW).fill(hole, filler, seconds_max=60.0) == 21
 
     assert end_of(target, where) == 21
     publish(cluster, where.topic, [(b"k", b"after")])
@@ -130,9 +133,11 @@ def test_a_large_hole_is_filled_by_markers_without_a_coordinator(
 ) -> None:
     publish(cluster, where.topic, [(b"k", b"before")])
     name, hole = f"{where.topic}-fillers", Hole(1, 4001)
-    assert HoleFiller(clients, name, where).fill(hole, WRITE_MARKERS, seconds_max=0.0) == 2, "the first marker alone"
-    assert HoleFiller(clients, name, where).fill(hole, WRITE_MARKERS, seconds_max=60.0) == 4001
-    assert HoleFiller(clients, name, where).fill(Hole(4001, 5002), WRITE_MARKERS, seconds_max=60.0) == 5002
+    assert HoleFiller(clients, name, where, FLOW).fill(hole, WRITE_MARKERS, seconds_max=0.0) == 2, (
+        "the first marker alone"
+    )
+    assert HoleFiller(clients, name, where, FLOW).fill(hole, WRITE_MARKERS, seconds_max=60.0) == 4001
+    assert HoleFiller(clients, name, where, FLOW).fill(Hole(4001, 5002), WRITE_MARKERS, seconds_max=60.0) == 5002
 
     publish(cluster, where.topic, [(b"k", b"after")])
     assert read_all(cluster, where, "read_uncommitted") == [(0, b"before"), (5002, b"after")]
@@ -145,7 +150,7 @@ def test_what_a_writer_of_markers_sends_late_is_refused_once_another_has_begun(
 ) -> None:
     """A process that slept over its take-over: before the first marker of the next, and behind it."""
     name, hole = f"{where.topic}-fillers", Hole(0, 5000)
-    older, heir = HoleFiller(clients, name, where), HoleFiller(clients, name, where)
+    older, heir = HoleFiller(clients, name, where, FLOW), HoleFiller(clients, name, where, FLOW)
     older.fill(hole, WRITE_MARKERS, seconds_max=0.0)
     assert older._writer is not None
     number = written_id(name)
@@ -173,10 +178,10 @@ def test_a_transaction_that_a_dead_process_left_open_takes_an_offset_of_the_hole
     first = f"{name}-0"
     identity = init_producer_ids(target, [first])[first]
     add_to_transaction(target, first, identity, where)
-    older, hole = HoleFiller(clients, name, where), Hole(0, 3)
+    older, hole = HoleFiller(clients, name, where, FLOW), Hole(0, 3)
     assert older.fill(hole, MARKERS, seconds_max=0.0) == 2  # the open one's marker, and one of its own
 
-    assert HoleFiller(clients, name, where).fill(hole, MARKERS, seconds_max=60.0) == 3
+    assert HoleFiller(clients, name, where, FLOW).fill(hole, MARKERS, seconds_max=60.0) == 3
 
     with pytest.raises(FencedError):
         older.fill(Hole(3, 4), MARKERS, seconds_max=60.0)
@@ -188,11 +193,48 @@ def test_a_log_that_ends_elsewhere_is_not_filled(
 ) -> None:
     publish(cluster, where.topic, [(b"k", b"one"), (b"k", b"two")])
 
-    for hole in (Hole(0, 1), Hole(5, 9)):
-        with pytest.raises(EndMoved, match="its log ends at offset 2"):
-            HoleFiller(clients, f"{where.topic}-fillers", where).fill(hole, ABORTED, seconds_max=60.0)
+    for hole, why in ((Hole(0, 1), "offset 0 has a record"), (Hole(5, 9), "its log ends at offset 2")):
+        with pytest.raises(EndMoved, match=why):
+            HoleFiller(clients, f"{where.topic}-fillers", where, FLOW).fill(hole, ABORTED, seconds_max=60.0)
 
     assert end_of(target, where) == 2
+
+
+def append_as_flow(clients: FillerClients, where: TopicPartition, sequence: int, values: list[bytes]) -> int:
+    records = [Record(at, 1_700_000_000_000, b"k", value) for at, value in enumerate(values)]
+    batch = bytearray(encode_batch(records, base_offset=sequence))
+    stamp(memoryview(batch), 0, parse_header(batch, 0), FLOW, 0, sequence)
+    return clients.appender.append_batch(where, batch, time.monotonic() + 30.0)
+
+
+@pytest.mark.parametrize("fills", [True, False], ids=["it filled the hole", "it read records there"])
+def test_a_process_behind_another_of_its_flow_begins_again(
+    target: Admin, clients: FillerClients, where: TopicPartition, fills: bool
+) -> None:
+    """The other has gone on behind the hole; or it has read the source before it was compacted, and saw no hole."""
+    append_as_flow(clients, where, 0, [b"0"])
+    if fills:
+        other = HoleFiller(clients, f"{where.topic}-fillers", where, FLOW)
+        assert other.fill(Hole(1, 3), MARKERS, 60.0) == 3
+    append_as_flow(clients, where, 1, [b"next"] if fills else [b"1", b"2"])
+    end = end_of(target, where)
+
+    with pytest.raises(FencedError, match="another process of the flow has"):
+        HoleFiller(clients, f"{where.topic}-fillers", where, FLOW).fill(Hole(1, 3), MARKERS, 60.0)
+
+    assert end_of(target, where) == end
+
+
+def test_a_record_of_somebody_else_behind_a_filled_hole_is_not_of_the_flow(
+    cluster: Cluster, clients: FillerClients, where: TopicPartition
+) -> None:
+    append_as_flow(clients, where, 0, [b"0"])
+    filler = HoleFiller(clients, f"{where.topic}-fillers", where, FLOW)
+    assert filler.fill(Hole(1, 3), MARKERS, 60.0) == 3
+    publish(cluster, where.topic, [(b"foreign", b"record")])
+
+    with pytest.raises(EndMoved, match="offset 3 has a record, and offsets 1 to 2 were to be filled"):
+        filler.fill(Hole(1, 3), MARKERS, 60.0)
 
 
 def test_a_start_is_filled_and_hidden_and_its_sequence_numbers_are_its_offsets(
@@ -257,7 +299,7 @@ def test_a_batch_of_somebody_else_is_recognised(
     producer_id = init_producer_ids(target, [None])[None].producer_id
     assert fill_start(cluster, producer_id, where, Hole(0, 5), seconds_max=10.0) == 5
     publish(cluster, where.topic, [(b"foreign", b"record")])
-    HoleFiller(clients, f"{where.topic}-fillers", where).fill(Hole(6, 7), MARKERS, seconds_max=60.0)
+    HoleFiller(clients, f"{where.topic}-fillers", where, FLOW).fill(Hole(6, 7), MARKERS, seconds_max=60.0)
 
     owners = list(read_owners(target.connection.settings, where, 2, 7))
 
@@ -293,6 +335,6 @@ def test_empty_records_fit_any_topic(
     producer_id = init_producer_ids(target, [None])[None].producer_id
 
     assert fill_start(cluster, producer_id, where, Hole(0, 300_000), seconds_max=60.0) == 300_000
-    hole, hole_filler = Hole(300_000, 600_000), HoleFiller(clients, f"{topic}-fillers", where)
+    hole, hole_filler = Hole(300_000, 600_000), HoleFiller(clients, f"{topic}-fillers", where, FLOW)
     assert hole_filler.fill(hole, ABORTED, seconds_max=60.0) == 600_000
     assert end_of(target, where) == 600_000

@@ -179,7 +179,7 @@ def test_a_stray_marker_on_the_target_holds_its_partition_before_anything_is_wri
     assert_identical(source, target, topic, remote, 1)
 
     with closing(FillerClients(Cluster("any", target))) as clients:
-        filler = HoleFiller(clients, unique("foreign"), TopicPartition(remote, 0))
+        filler = HoleFiller(clients, unique("foreign"), TopicPartition(remote, 0), -1)
         assert filler.fill(Hole(100, 101), MARKERS, 60.0) == 101
         filler.close()
     write(source, topic, [Note(b"%d" % at) for at in range(100, 150)])

@@ -19,7 +19,7 @@ from typing import Final
 
 from sparkmirror.batch.empty_records import encode_empty
 from sparkmirror.batch.header import parse_header, stamp
-from sparkmirror.errors import AuthorizationFailed, ClusterError, ClusterUnreachable, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, ClusterError, ClusterUnreachable, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import waits_within
@@ -70,6 +70,10 @@ class EndMoved(SparkMirrorError):
     """The log does not end where it must before it is filled, or after: somebody else has written to it."""
 
 
+class EndBehind(EndMoved):
+    """It ends behind the hole: somebody else has written to it, or another process of the flow has gone on there."""
+
+
 class FillerClients:
     """Connections to the target for all fillers of a process, each opened when it is first needed. Any thread."""
 
@@ -101,12 +105,13 @@ class FillerClients:
 
 class HoleFiller:
     """Fills holes of one partition, one after the other, as the holder of a few transactional ids. After an error it is
-    to be closed, and made again."""
+    to be closed, and made again. `producer_id` is the flow's, which writes the records."""
 
-    def __init__(self, clients: FillerClients, transactional_id: str, where: TopicPartition) -> None:
+    def __init__(self, clients: FillerClients, transactional_id: str, where: TopicPartition, producer_id: int) -> None:
         self._clients = clients
         self._id = transactional_id
         self._where = where
+        self._producer_id = producer_id
         self._transactions: list[_Transactions] = []
         self._writer: MarkerWriter | None = None
         self._has_fenced = False
@@ -121,16 +126,24 @@ class HoleFiller:
         """Fills what is left of the hole, for so long at most; returns where the log ends then, in the hole or at its
         end, on all in-sync replicas. The first call ends what a predecessor had begun.
 
-        Raises ClusterError, EndMoved where the log ends before the hole or behind it, or where somebody has written
-        records into it, FencedError where a newer process has taken the ids over.
+        Raises ClusterError, EndMoved where the log ends before the hole, or where somebody else has written records
+        into it or behind it, FencedError where another process of the flow has taken the ids over, or has filled the
+        hole and gone on.
         """
+        try:
+            return self._fill(hole, filler, seconds_max)
+        except EndBehind as behind:
+            self._require_own(Hole(hole.first, hole.stop + 1), hole)
+            raise FencedError(f"{self._where}: another process of the flow has gone on there: {behind}") from behind
+
+    def _fill(self, hole: Hole, filler: str, seconds_max: float) -> int:
         ends_at, admin = time.monotonic() + seconds_max, self._clients.admin()
         if not self._transactions:
             self._take_over(admin, is_writing=filler == WRITE_MARKERS)
         begun, known = _end_within(admin, self._where, hole), hole.first
         if self._writer is not None:
             if begun != known:
-                self._require_fillers(Hole(known, begun), hole)
+                self._require_own(Hole(known, begun), hole)
             begun = known = self._write(self._writer, hole, begun, ends_at)
             if plan_written(hole, begun) and self._writer is not None:
                 return begun
@@ -140,19 +153,24 @@ class HoleFiller:
             counted = self._abort(planned, begun, ends_at)
             reached = await_filled(admin, self._where, hole, counted)
             if (known, counted) != (begun, reached):
-                self._require_fillers(Hole(known, reached), hole)
+                self._require_own(Hole(known, reached), hole)
             begun = known = reached
             if reached == hole.stop or time.monotonic() >= ends_at:
                 return reached
 
-    def _require_fillers(self, filled: Hole, hole: Hole) -> None:
+    def _require_own(self, taken: Hole, hole: Hole) -> None:
         """Offsets were taken that this process has not counted: by markers that were sent twice or of a process that
         died, or by records of somebody else, which nothing else would show, since what follows the hole stands right.
+
+        Records of the flow's own producer in the hole are of a process that read the source before it was compacted.
         """
-        for batch in read_owners(self._clients.settings, self._where, *filled):
-            if not batch.is_filler:
-                what = f"offset {max(batch.first, filled.first)} has a record"
-                raise EndMoved(f"{what}, and offsets {hole.first} to {hole.stop - 1} were to be filled")
+        for batch in read_owners(self._clients.settings, self._where, *taken):
+            at = max(batch.first, taken.first)
+            if batch.is_filler or (at >= hole.stop and batch.producer_id == self._producer_id):
+                continue
+            if batch.producer_id == self._producer_id:
+                raise FencedError(f"{self._where}: another process of the flow has written a record at offset {at}.")
+            raise EndMoved(f"offset {at} has a record, and offsets {hole.first} to {hole.stop - 1} were to be filled")
 
     def _take_over(self, admin: Admin, *, is_writing: bool) -> None:
         """All ids at once: nobody before comes further when the log's end is read."""
@@ -182,7 +200,7 @@ class HoleFiller:
         writer.write(count)
         ends = await_filled(self._clients.admin(), self._where, hole, reached + count)
         if ends != reached + count:
-            self._require_fillers(Hole(reached, ends), hole)
+            self._require_own(Hole(reached, ends), hole)
         return ends
 
     def _abort(self, planned: Iterable[int], reached: int, ends_at: float) -> int:
@@ -197,9 +215,10 @@ class HoleFiller:
 
 def _end_within(admin: Admin, where: TopicPartition, hole: Hole) -> int:
     end = admin.log_ends([where]).of(where)
-    if not hole.first <= end <= hole.stop:
-        raise EndMoved(f"its log ends at offset {end}, and offsets {hole.first} to {hole.stop - 1} were to be filled")
-    return end
+    if hole.first <= end <= hole.stop:
+        return end
+    kind = EndBehind if end > hole.stop else EndMoved
+    raise kind(f"its log ends at offset {end}, and offsets {hole.first} to {hole.stop - 1} were to be filled")
 
 
 def await_filled(admin: Admin, where: TopicPartition, hole: Hole, reached: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka import offset_fillers
 from sparkmirror.kafka.log_offsets import LogOffsets
-from sparkmirror.kafka.offset_fillers import EndMoved, HoleFiller, await_filled
+from sparkmirror.kafka.offset_fillers import EndBehind, EndMoved, HoleFiller, await_filled
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.fillers import FILLERS, MARKERS, Hole
 
@@ -48,9 +48,11 @@ def test_a_marker_that_was_sent_twice_takes_an_offset_of_the_hole() -> None:
     assert Leader((15, 16), (16, 16)).filled(15) == 16
 
 
-def test_a_log_that_ends_behind_the_hole_was_written_by_somebody_else() -> None:
-    with pytest.raises(EndMoved, match="its log ends at offset 21"):
+def test_a_log_that_ends_outside_the_hole_is_not_waited_for() -> None:
+    with pytest.raises(EndBehind, match="its log ends at offset 21"):
         Leader((20, 21)).filled(20)
+    with pytest.raises(EndMoved, match="its log ends at offset 9"):
+        Leader((9, 9)).filled(9)
 
 
 def test_replicas_that_do_not_follow_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +88,7 @@ def nobody_else_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("filler", FILLERS)
 def test_a_marker_that_is_sent_twice_leaves_less_to_fill(filler: str) -> None:
     log = Log(10, 1)
-    hole_filler = HoleFiller(log, "fills", WHERE)  # type: ignore[arg-type]
+    hole_filler = HoleFiller(log, "fills", WHERE, 7)  # type: ignore[arg-type]
     hole_filler._transactions = [log]  # type: ignore[list-item]
     assert hole_filler.fill(Hole(10, 20), filler, seconds_max=60.0) == 20
     assert log.states == [(20, 20)]
@@ -94,7 +96,7 @@ def test_a_marker_that_is_sent_twice_leaves_less_to_fill(filler: str) -> None:
 
 def test_a_hole_is_filled_bit_by_bit_where_the_time_is_over() -> None:
     log = Log(10)
-    hole_filler = HoleFiller(log, "fills", WHERE)  # type: ignore[arg-type]
+    hole_filler = HoleFiller(log, "fills", WHERE, 7)  # type: ignore[arg-type]
     hole_filler._transactions = [log]  # type: ignore[list-item]
     reached = [hole_filler.fill(Hole(10, 13), MARKERS, seconds_max=0.0) for _ in range(4)]
     assert reached == [11, 12, 13, 13]

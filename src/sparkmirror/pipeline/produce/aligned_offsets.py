@@ -60,7 +60,8 @@ class Fillers:
         if known is not None and known[0] is buffer.append:
             return known[1]
         self.drop(buffer.source)
-        filler = HoleFiller(self._clients, f"{self._id_prefix}{buffer.target}", buffer.target)
+        name = f"{self._id_prefix}{buffer.target}"
+        filler = HoleFiller(self._clients, name, buffer.target, buffer.append.producer_id)
         self._known[buffer.source] = buffer.append, filler
         return filler
 
