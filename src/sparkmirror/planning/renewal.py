@@ -1,19 +1,23 @@
 """Renews the plan of a task that is tried again: its plan, changed by the orders since the epoch began.
 
 If the task obeyed these orders again, it would begin where partitions stood when they were handed over, and read some
-that another task has by now (invariants 2 and 4). Called by `planning.planner`.
+that another task has by now (invariants 2 and 4). What has no start just now, as while its topic is gone on the target,
+is left out, and the epoch ends: the next planner looks for it until it is there. Called by `planning.planner`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.admission import Admission
 from sparkmirror.control.assignment import Assigned, TaskPlan
-from sparkmirror.control.commands import Assign, decode_command
+from sparkmirror.control.commands import Assign, Restart, command_record, decode_command
 from sparkmirror.errors import FencedError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import TopicPartition
@@ -21,6 +25,8 @@ from sparkmirror.planning.fencing import stop_if_replaced, take_over
 from sparkmirror.planning.ownership import is_member
 from sparkmirror.planning.source_topics import SourceTopics
 from sparkmirror.planning.starts import settle_starts, start_again
+
+log = logging.getLogger(__name__)
 
 _READ_SECONDS_MAX = 10.0
 
@@ -42,9 +48,13 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
         start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))
         for one in plan.assigned
     ]
+    is_bounded = plan.seconds == 0
+    begun = settle_starts(flow, (source, target, ledger), topics, renewed, all_of_them=is_bounded)
+    if not is_bounded and len(begun) < len(renewed):
+        end_epoch(flow, plan, {one.partition for one in renewed} - {one.partition for one in begun})
     return replace(
         plan,
-        assigned=tuple(settle_starts(flow, (source, target, ledger), topics, renewed, all_of_them=True)),
+        assigned=tuple(begun),
         producer_id=taken.identity.producer_id,
         producer_epoch=taken.identity.epoch,
         producer_task=taken.number,
@@ -53,6 +63,16 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
         leaders={},
         offsets_partitions=ledger.offsets_partitions,
     )
+
+
+def end_epoch(flow: FlowConfig, plan: TaskPlan, left_out: Collection[TopicPartition]) -> None:
+    """Has the next epoch begin at once, since the planner of this one counts these partitions as the task's. Raises
+    ClusterError."""
+    names = ", ".join(map(str, sorted(left_out)[:5]))
+    log.warning("%s: %s cannot begin now: the epoch ends, and they are looked for.", flow.name, names)
+    process = "" if plan.share is None else plan.share.process
+    order = Restart(plan.run, time.time_ns() // 1_000_000, process)
+    publish(flow.target, flow.ledger_topics.commands, [command_record(order)])
 
 
 def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:

@@ -1,12 +1,19 @@
 """A task that is tried again holds what it held, and does not obey twice."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.flows import flow_of
 
 from sparkmirror.control.assignment import Assigned, TaskPlan
-from sparkmirror.control.commands import Assign
+from sparkmirror.control.commands import Assign, Command, Restart, Share, decode_command, ends_epoch
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, TopicPartition
-from sparkmirror.planning.renewal import follow_orders
+from sparkmirror.planning import renewal
+from sparkmirror.planning.renewal import follow_orders, renew
 
 FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
 PLAN = TaskPlan(
@@ -70,3 +77,62 @@ def test_a_partition_that_came_back_is_held_again() -> None:
     assert follow_orders(replace(PLAN, generation=14), orders, {}, whole) == replace(PLAN, generation=14), (
         "orders of before"
     )
+
+
+class World:
+    """Clusters of which one has lost a topic: `SECOND` has no start. All else of a renewal passes."""
+
+    is_whole = view = records = problems = property(lambda self: self)
+    offsets_partitions = 25
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.orders: list[Command | None] = []
+        taken = {1: SimpleNamespace(identity=SimpleNamespace(producer_id=7, epoch=3), number=None, spare=None)}
+        for name, value in {
+            "stop_if_replaced": lambda *_: None, "is_member": lambda *_: True, "take_over": lambda *_: taken,
+            "read_orders": lambda *_: [], "follow_orders": lambda plan, *_: plan, "settle_starts": self.settle,
+            "SourceTopics": lambda _: SimpleNamespace(read=lambda _: {}), "publish": self.publish,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(renewal, name, value)
+
+    def read_through(self, _: object) -> dict[TopicPartition, Position]:
+        return {}
+
+    def get(self, _: TopicPartition) -> None:
+        return None
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        return {}
+
+    def settle(self, _: object, __: object, ___: object, items: list[Assigned], *, all_of_them: bool) -> list[Assigned]:
+        return items if all_of_them else [one for one in items if one.partition != SECOND]
+
+    def publish(self, _: object, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self.orders += [decode_command(value) for _, value in records]
+
+    def renewed(self, plan: TaskPlan) -> list[TopicPartition]:
+        clusters: Any = self
+        return held(renew(plan, flow_of(), "run", clusters, clusters, clusters))
+
+
+def test_what_has_no_start_now_is_left_to_the_next_planner_and_its_epoch_begins_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The planner of this epoch counts it as the task's, and would not look for it before ten minutes are over."""
+    world, plan = World(monkeypatch), replace(PLAN, assigned=(Assigned(FIRST, 5), Assigned(SECOND, 5)))
+    assert world.renewed(plan) == [FIRST]
+    (order,) = world.orders
+    assert isinstance(order, Restart)
+    assert (order.run, ends_epoch(order, None)) == ("run", True)
+
+    share, other = Share("run", "one", 3, frozenset({1}), "m1"), Share("run", "two", 3, frozenset({2}), "m2")
+    assert world.renewed(replace(plan, share=share)) == [FIRST]
+    assert world.orders[1] is not None
+    assert [ends_epoch(world.orders[1], one) for one in (share, other)] == [True, False]
+
+
+def test_an_epoch_goes_on_where_all_have_a_start_or_a_run_waits_for_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    assert world.renewed(PLAN) == [FIRST]
+    assert world.renewed(replace(PLAN, seconds=0.0, assigned=(Assigned(SECOND, 5),))) == [SECOND]
+    assert world.orders == []
