@@ -134,3 +134,36 @@ def test_logs_that_part_are_accepted_and_no_record_of_either_cluster_is_lost(
     values = [place[2] for place in places(source, topic)[0]]
     first, other = ([note.value for note in notes(name, (0,))] for name in ("first", "on the other side"))
     assert values == [*first, b"only on the old primary", *other]
+
+
+@pytest.mark.long
+def test_what_is_left_out_where_logs_part_is_no_difference_and_all_behind_it_is_compared(
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    start_mirror: StartMirror,
+    verify: Verify,
+    tmp_path: Path,
+) -> None:
+    topic, a, b = unique("ledger"), unique("east"), unique("west")
+    clients = {a: source, b: target}
+    over, back = one_way(clients, a, b, topic), one_way(clients, b, a, topic)
+    file = tmp_path / "failback.properties"
+    file.write_text(over)
+    make_topics(source, {topic: 1})
+    write(source, topic, notes("first", (0,)))
+    start_mirror(over, "--once").finish()
+    write(source, topic, notes("only on the old primary", (0,))[:30])
+    assert main(["failback", "run", str(file)]) == 0
+    write(target, topic, notes("on the other side", (0,)))
+    words = ("--topic", topic, "--reason", "a lost site", "--leave-out", "--execute")
+    assert main(["failback", "accept", str(file), *words]) == 0
+    start_mirror(back, "--once").finish()
+    here, there = (places(client, topic)[0] for client in (source, target))
+    assert (here[:100], here[130:]) == (there[:100], there[130:])
+    assert [place[2] for place in here[100:130]] == [b"only on the old primary %d" % at for at in range(30)]
+
+    status, output, _ = verify(back)
+    assert status == 0, output
+    assert "equal: 170 records" in output, output
+    assert "30 source offsets were not compared: a person has left them out" in output, output

@@ -4,7 +4,7 @@ Called by `verify.job`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from random import Random
 from typing import Any, Final
@@ -12,10 +12,12 @@ from typing import Any, Final
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.offset_map import OffsetMap, Segment
 from sparkmirror.model import TopicPartition, plain
+from sparkmirror.operations.position_job import SKIPPED
 from sparkmirror.verify.span import Span, Stretch
 
 SPAN_OFFSETS: Final = 500_000
 """The size of one Spark task: half a second of reading at a gigabyte a second, with records of a kilobyte."""
+_ANYWHERE: Final = 1 << 63
 _STRETCHES_MAX: Final = 1000
 _REGION_MAX: Final = 500_000
 """The greatest number of target offsets between two stretches whose records are compared; they are held in memory,
@@ -30,6 +32,7 @@ SOURCE_DELETED: Final = "the source has deleted them"
 TARGET_DELETED: Final = "the target has deleted them"
 SOURCE_ENDS: Final = "the source's log ends before them"
 COARSE: Final = "the offset map is coarse there"
+LEFT_OUT: Final = "a person has left them out, and the target keeps its own records there"
 UNPROVEN: Final = (NO_MAP, COARSE)
 """Reasons with which it stays open whether the records of both clusters are equal."""
 
@@ -63,6 +66,22 @@ class Standing:
             found.append(found.end_source, end - found.end_source, found.end_source)
         return found
 
+    @property
+    def left_out(self) -> list[tuple[int, int]]:
+        """The offsets that a person has left out where logs part (`failback accept --leave-out`), in order: as many of
+        the target's own records stand there."""
+        if not self.keeps_offsets:
+            return []
+        return sorted((gap.expected, gap.resumed) for gap in self.gaps if gap.cause == SKIPPED)
+
+    def within(self, first: int, end: int) -> "Standing":
+        """The same of these offsets alone, which are kept."""
+        return replace(
+            self, position=min(self.position, end),
+            source_start=max(self.source_start, first), source_end=min(self.source_end, end),
+            target_start=max(self.target_start, first), target_end=min(self.target_end, end),
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Uncompared:
@@ -79,6 +98,23 @@ class Uncompared:
 
 def plan_spans(standing: Standing, span_offsets: int = SPAN_OFFSETS) -> tuple[list[Span], list[Uncompared]]:
     """The spans to compare, in the order of offsets, and the offsets that cannot be compared."""
+    spans: list[Span] = []
+    uncompared: list[Uncompared] = []
+    at = 0
+    for first, stop in standing.left_out:
+        _add(_plan(standing.within(at, max(first, at)), span_offsets), spans, uncompared)
+        uncompared += _uncompared(standing, max(first, at, standing.source_start), stop, LEFT_OUT)
+        at = max(at, stop)
+    _add(_plan(standing.within(at, _ANYWHERE) if at else standing, span_offsets), spans, uncompared)
+    return spans, uncompared
+
+
+def _add(found: tuple[list[Span], list[Uncompared]], spans: list[Span], uncompared: list[Uncompared]) -> None:
+    spans += found[0]
+    uncompared += found[1]
+
+
+def _plan(standing: Standing, span_offsets: int) -> tuple[list[Span], list[Uncompared]]:
     found = standing.identical if standing.keeps_offsets else standing.offsets
     if standing.keeps_offsets and found is not None and not found.segments:
         return [], list(_uncompared(standing, standing.source_start, standing.position, TARGET_DELETED))

@@ -1,7 +1,9 @@
 """What of a partition is compared: what both sides hold of what was mirrored, in spans of a bounded size."""
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,3 +163,24 @@ def test_where_offsets_are_kept_each_record_must_stand_at_its_own_whatever_the_m
     assert rest == [left_out(0, 40, plan.BEFORE)]
     behind = standing(None, keeps_offsets=True, target_start=90, position=90, target_end=90)
     assert plan_spans(behind) == ([], [left_out(0, 90, plan.TARGET_DELETED)])
+
+
+def test_what_a_person_has_left_out_where_logs_part_is_named_and_all_else_is_compared() -> None:
+    def gap(first: int, end: int, cause: str = "skipped") -> Gap:
+        return Gap(HERE, cause, first, end, "lost site", 0, UUID(int=1), "run")
+
+    kept = standing(None, keeps_offsets=True, position=200, source_end=200, target_end=200, gaps=(gap(100, 130),))
+    spans, rest = plan_spans(kept)
+    assert [(one.first, one.end, one.stretches) for one in spans] == [
+        (0, 100, (Stretch(0, 100, 0),)), (130, 200, (Stretch(130, 70, 130),)),
+    ]  # fmt: skip
+    assert rest == [left_out(100, 130, plan.LEFT_OUT)]
+    assert plan.LEFT_OUT not in plan.UNPROVEN, "it is what somebody wanted"
+
+    spans, rest = plan_spans(replace(kept, source_start=110, gaps=(gap(100, 130), gap(150, 160))))
+    assert [one.stretches for one in spans] == [(Stretch(130, 20, 130),), (Stretch(160, 40, 160),)]
+    assert [one for one in rest if one.reason == plan.LEFT_OUT] == [
+        left_out(110, 130, plan.LEFT_OUT), left_out(150, 160, plan.LEFT_OUT),
+    ]  # fmt: skip
+    for other in (replace(kept, gaps=(gap(100, 130, "retention"),)), replace(kept, keeps_offsets=False)):
+        assert plan.LEFT_OUT not in {one.reason for one in plan_spans(other)[1]}
