@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka.protocol.producer import AddPartitionsToTxnRequest
+from tests.faults.test_lost_records import delete_topic
 from tests.scenarios.test_transactions import write_transactions
 
 from sparkmirror.batch.header import parse_header, stamp
@@ -20,7 +21,7 @@ from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
 from sparkmirror.kafka.log_edges import delete_before, last_sequences, open_transactions
 from sparkmirror.kafka.marker_writer import MarkerWriter
-from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, fill_start
+from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken, fill_start
 from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.wire.batch_owners import read_owners
 from sparkmirror.model import Cluster, TopicPartition
@@ -219,10 +220,26 @@ def test_a_process_behind_another_of_its_flow_begins_again(
     append_as_flow(clients, where, 1, [b"next"] if fills else [b"1", b"2"])
     end = end_of(target, where)
 
-    with pytest.raises(FencedError, match="another process of the flow has"):
+    with pytest.raises(Overtaken, match="another process of the flow has"):
         HoleFiller(clients, f"{where.topic}-fillers", where, FLOW).fill(Hole(1, 3), MARKERS, 60.0)
 
     assert end_of(target, where) == end
+
+
+def test_a_hole_of_a_topic_that_was_made_again_is_not_one_of_the_new_log(
+    target: Admin, clients: FillerClients, where: TopicPartition
+) -> None:
+    append_as_flow(clients, where, 0, [b"0"])
+    topic_id = target.list_topics([where.topic])[where.topic].topic_id
+    filler = HoleFiller(clients, f"{where.topic}-fillers", where, FLOW, topic_id)
+    assert filler.fill(Hole(1, 2), MARKERS, 60.0) == 2
+    delete_topic(target.connection.settings.bootstrap_servers[0], where.topic)
+    assert target.create_topics([NewTopic(where.topic, 1, 1)]) == {where.topic: None}
+
+    with pytest.raises(Overtaken, match="its topic was deleted and made again"):
+        filler.fill(Hole(2, 3), MARKERS, 60.0)
+
+    assert end_of(target, where) == 0
 
 
 def test_a_record_of_somebody_else_behind_a_filled_hole_is_not_of_the_flow(

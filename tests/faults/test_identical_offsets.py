@@ -8,6 +8,7 @@ from time import time
 import pytest
 from tests.faults.numbered import create_topic, end_offsets
 from tests.faults.story import Story
+from tests.faults.test_lost_records import delete_topic
 from tests.faults.tree import Run
 from tests.oracle import read_messages
 from tests.scenarios.data import Note, make_topics, write
@@ -88,6 +89,19 @@ def test_a_foreign_record_holds_its_partition_within_a_batch_and_in_every_later_
             assert "somebody else has written records to the target" in again.errors
             again.stop()
     assert_good_before_the_foreign_one(story)
+
+
+def test_a_topic_that_is_deleted_on_the_target_is_mirrored_again_from_the_source_s_beginning(story: Story) -> None:
+    """While the flow runs, and its batches are under way: none of the former log comes to the new one."""
+    with story.writer(per_second=2000) as writer, story.run(lines=lines_of(story)) as run:
+        for _ in range(2):
+            story.wait_until_close(run, writer)
+            delete_topic(story.target, story.remote_topic)
+            story.wait_until_passed(run, writer.produced)
+        story.wait_for_all(run, writer)
+        assert "FAILED" not in run.errors, run.errors
+        run.stop()
+    assert_identical(story)
 
 
 def assert_good_before_the_foreign_one(story: Story) -> None:

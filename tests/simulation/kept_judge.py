@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 _TURNED = ("source cut", "source made again")
 REASONS = {
-    r"came to stand at offset": ("foreign", "target cut", "target deleted", "forgets"),
+    r"came to stand at offset": ("foreign", "target cut", "taken by name", "forgets"),
     r"somebody else has written records": ("foreign",),
     r"something else at offset": ("foreign", "target cut", "target deleted", "forgets", *_TURNED),
     r"the source's log (goes on at offset|is another one)": _TURNED,
     r"the target's log ends at offset \d+, and its source's at": ("foreign", "forgets", *_TURNED),
-    r"offsets before: it was cut": ("target cut", "target deleted"),
+    r"offsets before: it was cut": ("target cut", "taken by name"),
     r"the source's topic was made again": ("source made again",),
     r"the source's log was cut": _TURNED,
-    r"were to be filled": ("foreign", "target cut", "target deleted", "forgets"),
+    r"were to be filled": ("foreign", "target cut", "taken by name", "forgets"),
     r"that this flow has not written": ("foreign", "target cut", "target deleted", "forgets"),
     r"partitions on the source and": ("grown",),
     r"the source may not have its records any more": ("target deleted", "target cut"),
 }
-"""Why a partition may be FAILED for good, and what must have happened then."""
+"""Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
+3.9 have `taken by name` what was meant for the former log; of markers all do."""
 _WRONG_MAX = 5
 """Batches that a process may have under way when the first of them is found at a wrong offset."""
 
@@ -55,7 +56,8 @@ class Causes:
         older process may reach the next one. What it had is to come again, where offsets are kept."""
         if self._scene.script.kept is None:
             return
-        self._known[source_where(partition)] = {"target deleted"}
+        by_name = {"taken by name"} if self._scene.script.is_old_target else set()
+        self._known[source_where(partition)] = {"target deleted"} | by_name
         truth = self._scene.truth.of(source_where(partition))
         truth.target_losses += 1
         truth.lost_on_target.clear()
@@ -160,10 +162,11 @@ class KeptChecker(Checker):
 
     def _look_at(self, where: TopicPartition) -> None:
         """No position beyond a record that stands elsewhere, or lacks, nor beyond the log's end."""
-        truth, position = self._scene.truth.of(where), self.view().position(where)
+        truth, record = self._scene.truth.of(where), self.view().records.get(where)
         remote = self.remote(where)
-        if position is None or remote is None or "target cut" in self._scene.causes.of(where):
+        if record is None or remote is None or "target cut" in self._scene.causes.of(where):
             return
+        position = record.position  # Connect's record of it may come a moment later
         if position.offset > remote.log.high_watermark:
             self.fail(f"{where} stands at {position.offset} in the ledger, beyond {remote.log.high_watermark}")
         if truth.truncations:

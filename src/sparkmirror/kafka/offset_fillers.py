@@ -16,10 +16,11 @@ from contextlib import closing
 from itertools import cycle
 from threading import Lock
 from typing import Final
+from uuid import UUID
 
 from sparkmirror.batch.empty_records import encode_empty
 from sparkmirror.batch.header import parse_header, stamp
-from sparkmirror.errors import AuthorizationFailed, ClusterError, ClusterUnreachable, FencedError, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, ClusterError, ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import waits_within
@@ -38,7 +39,7 @@ from sparkmirror.kafka.wire.appending import Appender
 from sparkmirror.kafka.wire.batch_owners import read_owners
 from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, find
 from sparkmirror.kafka.wire.link import Link
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition, is_another_topic
 from sparkmirror.policy.fillers import (
     IDS,
     RECORDS_MAX,
@@ -74,6 +75,11 @@ class EndBehind(EndMoved):
     """It ends behind the hole: somebody else has written to it, or another process of the flow has gone on there."""
 
 
+class Overtaken(SparkMirrorError):
+    """What this process knows of the log holds no more, and nothing is wrong: another process of the flow has gone on
+    in it, or its topic was made again. A clause."""
+
+
 class FillerClients:
     """Connections to the target for all fillers of a process, each opened when it is first needed. Any thread."""
 
@@ -105,13 +111,22 @@ class FillerClients:
 
 class HoleFiller:
     """Fills holes of one partition, one after the other, as the holder of a few transactional ids. After an error it is
-    to be closed, and made again. `producer_id` is the flow's, which writes the records."""
+    to be closed, and made again. `producer_id` is the flow's, which writes the records; `topic_id` that of the topic
+    in which the holes are."""
 
-    def __init__(self, clients: FillerClients, transactional_id: str, where: TopicPartition, producer_id: int) -> None:
+    def __init__(
+        self,
+        clients: FillerClients,
+        transactional_id: str,
+        where: TopicPartition,
+        producer_id: int,
+        topic_id: UUID = NO_TOPIC_ID,
+    ) -> None:
         self._clients = clients
         self._id = transactional_id
         self._where = where
         self._producer_id = producer_id
+        self._topic_id = topic_id
         self._transactions: list[_Transactions] = []
         self._writer: MarkerWriter | None = None
         self._has_fenced = False
@@ -127,14 +142,18 @@ class HoleFiller:
         end, on all in-sync replicas. The first call ends what a predecessor had begun.
 
         Raises ClusterError, EndMoved where the log ends before the hole, or where somebody else has written records
-        into it or behind it, FencedError where another process of the flow has taken the ids over, or has filled the
-        hole and gone on.
+        into it or behind it, FencedError where another process of the flow has taken the ids over, Overtaken.
         """
         try:
             return self._fill(hole, filler, seconds_max)
-        except EndBehind as behind:
+        except EndMoved as moved:
+            there = self._clients.admin().list_topics([self._where.topic]).get(self._where.topic)
+            if there is not None and is_another_topic(self._topic_id, there.topic_id):
+                raise Overtaken("its topic was deleted and made again") from moved
+            if not isinstance(moved, EndBehind):
+                raise
             self._require_own(Hole(hole.first, hole.stop + 1), hole)
-            raise FencedError(f"{self._where}: another process of the flow has gone on there: {behind}") from behind
+            raise Overtaken(f"another process of the flow has gone on: {moved}") from moved
 
     def _fill(self, hole: Hole, filler: str, seconds_max: float) -> int:
         ends_at, admin = time.monotonic() + seconds_max, self._clients.admin()
@@ -169,7 +188,7 @@ class HoleFiller:
             if batch.is_filler or (at >= hole.stop and batch.producer_id == self._producer_id):
                 continue
             if batch.producer_id == self._producer_id:
-                raise FencedError(f"{self._where}: another process of the flow has written a record at offset {at}.")
+                raise Overtaken(f"another process of the flow has written a record at offset {at}")
             raise EndMoved(f"offset {at} has a record, and offsets {hole.first} to {hole.stop - 1} were to be filled")
 
     def _take_over(self, admin: Admin, *, is_writing: bool) -> None:

@@ -246,7 +246,8 @@ class OffsetStarts:
         sequence = facts.next_sequence if reached.offset == ends else reached.offset % SEQUENCES
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
-        return replace(start, append=Append(producer_id, sequence, remote.topic), extent=extent, found=None)
+        append = Append(producer_id, sequence, remote.topic, self._there[remote.topic].topic_id)
+        return replace(start, append=append, extent=extent, found=None)
 
     def _adopted(self, remote: TopicPartition, ends: int) -> Extent:
         """By it a task knows that the position is to be stored, though nothing of its own moves it."""

@@ -172,7 +172,7 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     world.stores(2, ((3, 0),))
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6, world.remote.topic)
+    assert begun.append == Append(OURS, 6, world.remote.topic, THERE)
 
 
 def test_a_source_that_was_cut_below_the_stored_position_meanwhile_is_noticed(world: World) -> None:
@@ -291,7 +291,7 @@ def test_a_log_with_the_same_records_is_adopted_and_its_position_is_to_be_stored
     world.has(source, [foreign(data(0, values(0, 6)))])
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6, world.remote.topic)
+    assert begun.append == Append(OURS, 6, world.remote.topic, THERE)
     assert begun.extent == Extent(world.remote.topic, THERE, 6)
     assert not world.published
 
@@ -337,7 +337,7 @@ def test_the_process_that_came_second_publishes_the_first_ones_producer_again(wo
     world.has([data(0, values(0, 10))], [])
     world.view.last_offsets_producer = 4711
     begun = world.settle()[WHERE]
-    assert begun.append == Append(OURS, 0, world.remote.topic)
+    assert begun.append == Append(OURS, 0, world.remote.topic, THERE)
     assert world.published == [OURS]
     world.settle()
     assert world.published == [OURS], "once"

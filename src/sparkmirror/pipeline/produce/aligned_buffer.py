@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from sparkmirror.batch.header import parse_header
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.policy.fillers import Hole
@@ -37,6 +38,11 @@ class AlignedBuffer(PartitionBuffer):
         self.append = append
         self._in_flight.identify(append.producer_id, 0, append.sequence)
         self._in_flight.doubt()
+
+    def extend(self, extent: Extent | None) -> None:
+        """A position is one in the log that it was reached in, also where nothing was appended yet: its start was
+        filled, which another topic of that name has not."""
+        super().extend(extent or Extent(self.append.topic, self.append.topic_id, 0))
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:  # noqa: ARG002
         """As `PartitionBuffer.next_batch`, with the flow's producer instead of the task's. None also before a hole."""

@@ -17,8 +17,8 @@ from typing import Final
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Background, Outcome
-from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken
+from sparkmirror.model import Cluster, TopicPartition, is_another_topic
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -60,8 +60,8 @@ class Fillers:
         if known is not None and known[0] is buffer.append:
             return known[1]
         self.drop(buffer.source)
-        name = f"{self._id_prefix}{buffer.target}"
-        filler = HoleFiller(self._clients, name, buffer.target, buffer.append.producer_id)
+        name, append = f"{self._id_prefix}{buffer.target}", buffer.append
+        filler = HoleFiller(self._clients, name, buffer.target, append.producer_id, append.topic_id)
         self._known[buffer.source] = buffer.append, filler
         return filler
 
@@ -127,6 +127,8 @@ class AlignedOffsets(AtLeastOnce):
             self._effects.append(Hold(buffer, f"{buffer.target}: {outcome.error}: {_WHY}; {REBUILD}"))
         elif isinstance(outcome.error, FencedError):
             self.sequence_lost(buffer, "another process fills the holes of its offsets")
+        elif isinstance(outcome.error, Overtaken):
+            self.sequence_lost(buffer, str(outcome.error))
         elif isinstance(outcome.error, SparkMirrorError):
             self._effects.append(Fail(buffer, f"offsets {hole.first} to {hole.stop - 1}: {outcome.error}"))
         else:
@@ -143,9 +145,18 @@ class AlignedBatches(NextBatches):
     """The next batches of a flow that keeps offsets."""
 
     def take(self, buffer: PartitionBuffer) -> Batch | None:
-        """As `NextBatches.take`; where a hole is in the way it is filled."""
+        """As `NextBatches.take`; where a hole is in the way it is filled. Raises SparkMirrorError where the target's
+        topic was made again: the task begins again, at the new log's beginning."""
+        if isinstance(buffer, AlignedBuffer) and self._is_made_again(buffer.append):
+            self._guarantee.sequence_lost(buffer, "its topic was deleted and made again")
         batch = super().take(buffer)
         if batch is None and isinstance(buffer, AlignedBuffer) and buffer.hole is not None and not buffer.is_failed:
             assert isinstance(self._guarantee, AlignedOffsets), "`pipeline.produce.assembly` puts them together"
             self._guarantee.fill(buffer, buffer.hole)
         return batch
+
+    def _is_made_again(self, append: Append) -> bool:
+        """By the last look-up. Brokers from 4.0 on take a batch by its topic's id, which is this one's then, and refuse
+        it when they have another topic of that name; others take it until the topic is looked up again."""
+        found = self._brokers.topic_id(append.topic)
+        return found is not None and found is not append.topic_id and is_another_topic(append.topic_id, found)

@@ -3,6 +3,9 @@
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -15,10 +18,11 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock, SystemClock
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.offset_fillers import FillerClients
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.ledger.lineage import Extent
+from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
-from sparkmirror.pipeline.produce.aligned_offsets import Fillers
+from sparkmirror.pipeline.produce.aligned_offsets import AlignedBatches, Fillers
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
 from sparkmirror.policy.fillers import Hole
@@ -26,6 +30,7 @@ from sparkmirror.policy.fillers import Hole
 WHERE = TopicPartition("orders", 0)
 PRODUCER, SHIFT = 4711, 100
 """Sequence numbers lag behind offsets by the markers that fill holes."""
+THIS, OTHER = UUID(int=1), UUID(int=2)
 NOW_MS = time.time_ns() // 1_000_000
 DAY_MS = 24 * 3_600_000
 
@@ -175,6 +180,31 @@ def test_a_partition_that_is_taken_on_again_gets_another_filler() -> None:
         assert fillers.of(buffer) is second
         fillers.drop(WHERE)
         assert fillers.of(buffer) is not second
+
+
+def test_a_position_is_of_the_log_that_the_plan_found_before_anything_is_appended() -> None:
+    buffer = new_buffer(700)
+    buffer.append_from(Append(PRODUCER, 700, "A.orders", THIS))
+    buffer.extend(None)
+    assert buffer.extent == Extent("A.orders", THIS, 0)
+    buffer.extend(Extent("A.orders", THIS, 705))
+    assert buffer.extent == Extent("A.orders", THIS, 705)
+
+
+@pytest.mark.parametrize(("known", "found", "is_made_again"), [
+    (THIS, THIS, False), (THIS, UUID(str(THIS)), False), (THIS, None, False), (NO_TOPIC_ID, OTHER, False),
+    (THIS, OTHER, True),
+])  # fmt: skip
+def test_nothing_goes_to_a_topic_that_was_made_again(known: UUID, found: UUID | None, is_made_again: bool) -> None:
+    lost: list[str] = []
+    others: Any = SimpleNamespace(
+        sequence_lost=lambda _, why: lost.append(why), topic_id=lambda topic: {"A.orders": found}[topic]
+    )
+    buffer = new_buffer()
+    buffer.append_from(Append(PRODUCER, 0, "A.orders", known))
+    batches = AlignedBatches({}, others, others, others, others, others, others)
+    assert batches.take(buffer) is None, "it has none"
+    assert lost == ["its topic was deleted and made again"] * is_made_again
 
 
 def test_of_records_whose_producer_a_log_may_forget_one_batch_is_under_way() -> None:
