@@ -36,7 +36,7 @@ from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
 from sparkmirror.kafka.marker_writer import MarkerWriter
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.appending import Appender
-from sparkmirror.kafka.wire.batch_owners import read_owners
+from sparkmirror.kafka.wire.batch_owners import OwnerReader
 from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, find
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition, is_another_topic
@@ -130,8 +130,10 @@ class HoleFiller:
         self._transactions: list[_Transactions] = []
         self._writer: MarkerWriter | None = None
         self._has_fenced = False
+        self._reader = OwnerReader(clients.settings, where)
 
     def close(self) -> None:
+        self._reader.close()
         for one in self._transactions:
             one.close()
         if self._writer is not None:
@@ -169,21 +171,30 @@ class HoleFiller:
         while True:
             stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop
             planned = plan_transactions(Hole(begun, stop), filler)
-            counted = self._abort(planned, begun, ends_at)
-            reached = await_filled(admin, self._where, hole, counted)
-            if (known, counted) != (begun, reached):
-                self._require_own(Hole(known, reached), hole)
-            begun = known = reached
-            if reached == hole.stop or time.monotonic() >= ends_at:
-                return reached
+            begun = known = self._read_filled(hole, known, self._abort(planned, begun, ends_at))
+            if begun == hole.stop or time.monotonic() >= ends_at:
+                return begun
+
+    def _read_filled(self, hole: Hole, known: int, counted: int) -> int:
+        """Where the log ends, at `counted` or behind it, when all in-sync replicas have what lies before, and that is
+        of this flow.
+
+        The coordinator answers before it has written the marker: a record of somebody else, which comes in that moment,
+        takes its offset. A marker that is sent twice takes an offset of the hole.
+        """
+        admin, end = self._clients.admin(), counted
+        while known < end:
+            self._require_own(Hole(known, end), hole)
+            known, end = end, _end_within(admin, self._where, hole)
+        return end
 
     def _require_own(self, taken: Hole, hole: Hole) -> None:
-        """Offsets were taken that this process has not counted: by markers that were sent twice or of a process that
-        died, or by records of somebody else, which nothing else would show, since what follows the hole stands right.
+        """Offsets are taken by this process, by markers that were sent twice or of a process that died, or by records
+        of somebody else, which nothing else would show, since what follows the hole stands right.
 
         Records of the flow's own producer in the hole are of a process that read the source before it was compacted.
         """
-        for batch in read_owners(self._clients.settings, self._where, *taken):
+        for batch in self._reader.read(*taken):
             at = max(batch.first, taken.first)
             if batch.is_filler or (at >= hole.stop and batch.producer_id == self._producer_id):
                 continue

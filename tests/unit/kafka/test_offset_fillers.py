@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -9,7 +10,7 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.kafka import offset_fillers
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.offset_fillers import EndBehind, EndMoved, HoleFiller, await_filled
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.policy.fillers import FILLERS, MARKERS, Hole
 
 WHERE = TopicPartition("orders", 0)
@@ -73,16 +74,46 @@ class Log(Leader):
     def admin(self) -> "Log":
         return self
 
+    def list_topics(self, _: list[str]) -> dict[str, Topic]:
+        return {}
+
     def abort_one(self, records: int) -> None:
         self.aborted += 1
         end = self.states[0][1] + records + 1 + (self.aborted in self.twice)
         self.states = [(end, end)]
 
 
+class Batches:
+    """Reads whose the batches are, as a broker's log tells (tests/brokers/test_offset_fillers.py): of somebody else
+    where the log `of_others` has an offset."""
+
+    of_others: ClassVar[set[int]] = set()
+
+    def __init__(self, _settings: object, _where: TopicPartition) -> None:
+        self.close = lambda: None
+
+    def read(self, first: int, stop: int) -> list[Any]:
+        return [
+            SimpleNamespace(first=at, is_filler=at not in self.of_others, producer_id=-1) for at in range(first, stop)
+        ]
+
+
 @pytest.fixture(autouse=True)
-def nobody_else_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose the batches are is read from a broker's log (tests/brokers/test_offset_fillers.py)."""
-    monkeypatch.setattr(offset_fillers, "read_owners", lambda *_: [])
+def reads_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_fillers, "OwnerReader", Batches)
+    monkeypatch.setattr(Batches, "of_others", set())
+
+
+@pytest.mark.parametrize("filler", FILLERS)
+def test_a_record_that_comes_while_the_last_marker_is_under_way_is_not_taken_for_it(filler: str) -> None:
+    """The coordinator has answered, and the log ends where it must: the marker comes behind the hole, where the source
+    may have another."""
+    log = Log(10)
+    Batches.of_others.add(19)
+    hole_filler = HoleFiller(log, "fills", WHERE, 7)  # type: ignore[arg-type]
+    hole_filler._transactions = [log]  # type: ignore[list-item]
+    with pytest.raises(EndMoved, match="offset 19 has a record, and offsets 10 to 19 were to be filled"):
+        hole_filler.fill(Hole(10, 20), filler, seconds_max=60.0)
 
 
 @pytest.mark.parametrize("filler", FILLERS)

@@ -1,9 +1,10 @@
-"""The batches of a range of a log, with who wrote each. Blocks; called by `planning.offset_starts` and
-`planning.log_proof`."""
+"""The batches of a range of a log, with who wrote each. Blocks; called by `planning.log_proof` and
+`kafka.offset_fillers`."""
 
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse
@@ -14,6 +15,7 @@ from sparkmirror.batch.records import decode_records
 from sparkmirror.errors import ClusterUnreachable, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.link import Link
 from sparkmirror.kafka.wire.lookup import dial_leader, sensible_answers
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
@@ -76,6 +78,64 @@ class OwnedBatch(NamedTuple):
             return False
 
 
+class OwnerReader:
+    """Reads batches of one partition over one connection, which is opened when it is first needed."""
+
+    def __init__(self, settings: ClientSettings, where: TopicPartition) -> None:
+        self._settings = settings
+        self._where = where
+        self._link: Link | None = None
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def read(self, first: int, stop: int, *, is_committed: bool = False, epoch: int = NO_EPOCH) -> Iterator[OwnedBatch]:
+        """The batches from offset `first` up to `stop`, in order, once all in-sync replicas have them; `epoch` is that
+        of the record before `first`.
+
+        Raises ClusterError, ClusterUnreachable where nothing comes for 30 s, since what lies above the high watermark,
+        or with `is_committed` the last stable offset, is not sent; LogParted where the log was cut below `first`. After
+        an error the next reading opens another connection.
+        """
+        silent_at = time.monotonic() + _SILENCE_SECONDS
+        while first < stop:
+            for batch in self._fetch(first, is_committed, epoch):
+                if batch.first >= stop:
+                    return
+                if batch.stop > first:
+                    yield batch
+                    first, silent_at = batch.stop, time.monotonic() + _SILENCE_SECONDS
+                    epoch = NO_EPOCH
+            if first < stop and time.monotonic() > silent_at:
+                raise ClusterUnreachable(f"{self._where}: nothing comes from offset {first} on, and {stop} is its end")
+
+    def _fetch(self, first: int, is_committed: bool, epoch: int) -> list[OwnedBatch]:
+        try:
+            link = self._connect()
+            with sensible_answers(link):
+                request = _request(self._where, first, is_committed, epoch)
+                answer: Any = link.ask(request, FetchResponse, link.version(_FETCH, _VERSIONS))
+                found = answer.responses[0].partitions[0]
+                batches = list(_batches(found))
+        except OSError as broken:
+            self.close()
+            raise ClusterUnreachable(f"the leader of {self._where} broke off the connection: {broken}") from broken
+        if found.error_code != NO_ERROR:
+            self.close()
+            raise ClusterUnreachable(f"{self._where} cannot be read: {error_name(found.error_code)}")
+        if found.diverging_epoch is not None and found.diverging_epoch.end_offset >= 0:
+            raise LogParted(f"{self._where} ends at offset {found.diverging_epoch.end_offset} in epoch {epoch}")
+        return batches
+
+    def _connect(self) -> Link:
+        if self._link is None or time.monotonic() >= self._link.reauthenticate_at:
+            self.close()
+            self._link, _ = dial_leader(self._settings, self._where)
+        return self._link
+
+
 def read_owners(
     settings: ClientSettings,
     where: TopicPartition,
@@ -85,36 +145,9 @@ def read_owners(
     is_committed: bool = False,
     epoch: int = NO_EPOCH,
 ) -> Iterator[OwnedBatch]:
-    """The batches from offset `first` up to `stop`, in order; `epoch` is that of the record before `first`.
-
-    Raises ClusterError, ClusterUnreachable where nothing comes for 30 s, since what lies above the high watermark, or
-    with `is_committed` the last stable offset, is not sent; LogParted where the log was cut below `first`.
-    """
-    link, _ = dial_leader(settings, where)
-    silent_at = time.monotonic() + _SILENCE_SECONDS
-    try:
-        with sensible_answers(link):
-            while first < stop:
-                request = _request(where, first, is_committed, epoch)
-                answer: Any = link.ask(request, FetchResponse, link.version(_FETCH, _VERSIONS))
-                found = answer.responses[0].partitions[0]
-                if found.error_code != NO_ERROR:
-                    raise ClusterUnreachable(f"{where} cannot be read: {error_name(found.error_code)}")
-                if found.diverging_epoch is not None and found.diverging_epoch.end_offset >= 0:
-                    raise LogParted(f"{where} ends at offset {found.diverging_epoch.end_offset} in epoch {epoch}")
-                for batch in _batches(found):
-                    if batch.first >= stop:
-                        return
-                    if batch.stop > first:
-                        yield batch
-                        first, silent_at = batch.stop, time.monotonic() + _SILENCE_SECONDS
-                        epoch = NO_EPOCH
-                if time.monotonic() > silent_at:
-                    raise ClusterUnreachable(f"{where}: nothing comes from offset {first} on, and {stop} is its end")
-    except OSError as broken:
-        raise ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}") from broken
-    finally:
-        link.close()
+    """As `OwnerReader.read`, over a connection of its own."""
+    with closing(OwnerReader(settings, where)) as reader:
+        yield from reader.read(first, stop, is_committed=is_committed, epoch=epoch)
 
 
 def _batches(found: Any) -> Iterator[OwnedBatch]:
