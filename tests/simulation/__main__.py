@@ -50,6 +50,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="play this history alone, and tell it")
     parser.add_argument("--keep", action="store_true", help="with --seed: let it join the past failures")
     parser.add_argument("--past", action="store_true", help="play all past failures, and no others")
+    parser.add_argument("--kept", action="store_true", help="play no histories but those of flows that keep offsets")
     parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
     parser.add_argument("--pairs", action="store_true", help="tell at the end which faults met, fault by fault")
     parser.add_argument("--from", dest="first", type=int, default=None, help="seeds from here on, one after another")
@@ -64,7 +65,9 @@ def _scripts(options: argparse.Namespace) -> Iterator[Script]:
         return
     seed = randbits(40) if options.first is None else options.first
     while True:
-        yield plan(seed)
+        script = plan(seed)
+        if script.kept is not None or not options.kept:
+            yield script
         seed += 1
 
 

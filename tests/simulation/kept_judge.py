@@ -47,6 +47,7 @@ class Causes:
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
         self._known: dict[TopicPartition, set[str]] = {}
+        self._began_again: dict[TopicPartition, float] = {}
 
     def note(self, partition: Partition, cause: str) -> None:
         self._known.setdefault(source_where(partition), set()).add(cause)
@@ -58,9 +59,14 @@ class Causes:
             return
         by_name = {"taken by name"} if self._scene.script.is_old_target else set()
         self._known[source_where(partition)] = {"target deleted"} | by_name
+        self._began_again[source_where(partition)] = self._scene.world.now
         truth = self._scene.truth.of(source_where(partition))
         truth.target_losses += 1
         truth.lost_on_target.clear()
+
+    def began_again(self, where: TopicPartition) -> float:
+        """When the target's topic was deleted last."""
+        return self._began_again.get(where, 0.0)
 
     def of(self, where: TopicPartition) -> set[str]:
         kept, truth = self._scene.script.kept, self._scene.truth.of(where)
@@ -232,6 +238,7 @@ class KeptChecker(Checker):
             where: one.reason
             for where, one in self._failed.items()
             if now - one.last <= _BETWEEN_SECONDS and now - one.since >= _FAILED_SECONDS
+            if one.last > self._scene.causes.began_again(where)
         }
         self._given_up |= found.keys()
         return found
