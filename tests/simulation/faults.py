@@ -384,10 +384,11 @@ def _clean(scene: "Scene", partition: Partition) -> None:
 
 
 def _compact_ledger(scene: "Scene", random: Random) -> str:
-    topic = random.choice([scene.ledger.offsets, scene.ledger.positions, scene.ledger.offset_map, scene.ledger.gaps])
-    for partition in scene.target.topics[topic].partitions:
+    name = random.choice([scene.ledger.offsets, scene.ledger.positions, scene.ledger.offset_map, scene.ledger.gaps])
+    topic = scene.target.topics.get(name)
+    for partition in topic.partitions if topic else ():
         clean(partition.log)
-    return f"{topic} is compacted"
+    return f"{name} is compacted" if topic else ""
 
 
 def _hollow(scene: "Scene", random: Random) -> str:
@@ -421,7 +422,8 @@ def _refuse_data(scene: "Scene", random: Random) -> str:
 def _refuse_ledger(scene: "Scene", random: Random) -> str:
     ledger = scene.ledger
     name = random.choice((*(ledger.offsets, ledger.positions, ledger.gaps) * 2, ledger.offset_map, ledger.status))
-    return _refuse(_focus(scene, random, scene.target.topics[name].partitions), scene, random)
+    topic = scene.target.topics.get(name)
+    return _refuse(_focus(scene, random, topic.partitions), scene, random) if topic else ""
 
 
 def _withhold(scene: "Scene", random: Random) -> str:

@@ -40,6 +40,7 @@ from tests.simulation.kept import (
     SELDOM,
     Kept,
     draw_kept,
+    lose_ledger,
     rebuild,
     watch_expiry,
 )
@@ -422,6 +423,8 @@ def _config(script: Script, policy: str) -> MirrorConfig:
         lines.append("A.consumer.isolation.level = read_committed")
     if script.kept is not None:
         lines += ["A->B.preserve.offsets.enabled = true", f"A->B.preserve.offsets.filler = {script.kept.filler}"]
+    if script.kept is not None and script.kept.adopts_at:
+        lines.append(f"A->B.preserve.offsets.adopt = {TOPIC}")
     if script.names_stay:
         lines.append("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
     if script.jobs:
@@ -453,6 +456,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
                 world.after(0.5, scene.readers.read_source)
             world.after(1.0, scene.abort_late)
             world.after(5.0, scene.keep_mirror)
+            if script.kept is not None and script.kept.adopts_at:
+                world.after(script.kept.adopts_at, lambda: lose_ledger(scene))
             if script.kept is not None and script.kept.forgets:
                 world.after(1.0, lambda: watch_expiry(scene))
             world.after(2.0, scene.look)

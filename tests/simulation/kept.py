@@ -21,7 +21,7 @@ _SEQUENCES = (1 << 31, 1 << 31, 1 << 10)
 """Where sequence numbers begin again: also so soon that most histories come there."""
 _RECORDS_MAX = (7, 60)
 """Empty records of a batch, so that fillers need several."""
-_FORGETS_SHARE, _REBUILDS_SHARE = 0.15, 0.3
+_FORGETS_SHARE, _REBUILDS_SHARE, _ADOPTS_SHARE = 0.15, 0.3, 0.2
 OLD_SECONDS = 3 * 86_400.0
 _EXPIRATION_SECONDS = 86_400.0
 _EXPIRY_SECONDS_MAX = 3.0
@@ -36,7 +36,9 @@ class Kept:
     """`filler` takes up the holes; the source's logs begin at `begins`; sequence numbers begin again at `sequences`.
     No batch of fillers has more than `records_max` empty records. Where the target `forgets`, the records are three
     days old, and it looks for expired producers every few seconds. `rebuilds`: a person deletes the target's topic once
-    a partition is FAILED and all else is well."""
+    a partition is FAILED and all else is well. `adopts_at`: so many seconds from the beginning a person deletes the
+    topics of positions, and the flow, which is stopped meanwhile, takes over what it has mirrored
+    (`preserve.offsets.adopt`); 0 for never."""
 
     filler: str = MARKERS
     begins: int = 0
@@ -44,12 +46,14 @@ class Kept:
     records_max: int = 500_000
     forgets: bool = False
     rebuilds: bool = False
+    adopts_at: float = 0.0
 
 
 def draw_kept(random: Random) -> Kept:
     return Kept(
         random.choice((MARKERS, MARKERS, ABORTED)), random.choice(_BEGINS), random.choice(_SEQUENCES),
         random.choice(_RECORDS_MAX), random.random() < _FORGETS_SHARE, random.random() < _REBUILDS_SHARE,
+        round(1.0 + 6.0 * random.random(), 3) if random.random() < _ADOPTS_SHARE else 0.0,
     )  # fmt: skip
 
 
@@ -177,6 +181,19 @@ def rebuild(scene: "Scene") -> None:
         scene.target.delete_topic(scene.remote)
         scene.world.after(2.0, scene.start_missing)
     scene.world.after(20.0, lambda: rebuild(scene))
+
+
+def lose_ledger(scene: "Scene") -> None:
+    """The ledger is gone, as that of an earlier run; `preserve.offsets.adopt` names the topic."""
+    scene.world.tell("a person deletes the topics of the ledger's positions")
+    for mirror in scene.mirrors:
+        mirror.kill()
+    for partition in scene.target.topics[scene.remote].partitions if scene.remote in scene.target.topics else ():
+        scene.causes.note(partition, "ledger lost")
+    for name in (scene.ledger.positions, scene.ledger.offsets):
+        if name in scene.target.topics:
+            scene.target.delete_topic(name)
+    scene.world.after(2.0, scene.start_missing)
 
 
 def source_where(partition: Partition) -> TopicPartition:

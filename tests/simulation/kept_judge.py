@@ -30,6 +30,7 @@ REASONS = {
     r"that this flow has not written": ("foreign", "target cut", "target deleted", "forgets"),
     r"partitions on the source and": ("grown",),
     r"the source may not have its records any more": ("target deleted", "target cut"),
+    r"no offset in common that could be compared": ("ledger lost",),
 }
 """Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
 3.9 have `taken by name` what was meant for the former log; of markers all do."""
@@ -213,10 +214,13 @@ class KeptChecker(Checker):
     def is_caught_up(self) -> bool:
         """Or FAILED, unless a person rebuilds it."""
         view, kept, failed = self.view(), self._scene.script.kept, self._for_good()
+        lately = self._lately_failed()
         for partition in self._scene.sources():
             where = partition.where
             if where in failed and not (kept and kept.rebuilds):
                 continue
+            if where in lately:  # whether that is for good a while will tell
+                return False
             position = view.position(where)
             topic_id = self._scene.source.topics[where.topic].topic_id
             if position is None or position.topic_id != topic_id or where in failed:
@@ -234,14 +238,18 @@ class KeptChecker(Checker):
             if known is None or now - known.last > _BETWEEN_SECONDS or known.position != at:
                 self._failed[where] = known = _Failed(reason, at, now, now)
             known.reason, known.last = reason, now
-        found = {
-            where: one.reason
-            for where, one in self._failed.items()
-            if now - one.last <= _BETWEEN_SECONDS and now - one.since >= _FAILED_SECONDS
-            if one.last > self._scene.causes.began_again(where)
-        }
+        lately = self._lately_failed()
+        found = {where: one.reason for where, one in lately.items() if now - one.since >= _FAILED_SECONDS}
         self._given_up |= found.keys()
         return found
+
+    def _lately_failed(self) -> dict[TopicPartition, _Failed]:
+        now, began_again = self._scene.world.now, self._scene.causes.began_again
+        return {
+            where: one
+            for where, one in self._failed.items()
+            if now - one.last <= _BETWEEN_SECONDS and one.last > began_again(where)
+        }
 
     def _is_of_this_or_no_log(self, where: TopicPartition) -> bool:
         record = self.view().records.get(where)

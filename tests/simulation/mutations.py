@@ -236,6 +236,9 @@ MUTATIONS = (
     Mutation("a position is of no log before anything is appended", f"{_PRODUCE}/aligned_buffer.py",
              "super().extend(extent or Extent(self.append.topic, self.append.topic_id, 0))", "super().extend(extent)",
              kept=True),
+    Mutation("what is taken over is not compared", "planning/adoption.py",
+             "    for sample in samples:\n        lineage = proof.compare(where, remote, known, sample)\n",
+             "    lineage = known\n", kept=True),
     Mutation("what cannot begin again is left out of the epoch", "planning/renewal.py",
              "    if not is_bounded and len(begun) < len(renewed):\n", "    if False:\n", kept=True),
 )  # fmt: skip
