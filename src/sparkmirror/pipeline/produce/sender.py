@@ -153,12 +153,17 @@ class Sender:
             self._left_answers = False
             self._serve_all(self._selector.select(0))
         self._publish()
-        if self._may_leave_answers():
+        has_news = self._has_news()
+        if not has_news and self._may_leave_answers():
             self._left_answers = True
             self._serve_all(self._calls.select(_LEAVE_SECONDS))
         else:
-            self._serve_all(self._selector.select(self._timeout(now)))
+            self._serve_all(self._selector.select(0.0 if has_news else self._timeout(now)))
             self._publish()
+
+    def _has_news(self) -> bool:
+        """Whether the next turn has something to do at once: a call may have been heard already, and comes once."""
+        return bool(self._arrivals) or not self._tend_at
 
     def _may_leave_answers(self) -> bool:
         return self._peer is not None and not self._peer.reader_waits and self._task.may_leave_answers
@@ -169,25 +174,24 @@ class Sender:
             self._serve(key.data, events)
 
     def _take_arrivals(self) -> bool:
-        """Whether there was nothing but announcements, all of which are gathered to be sent at once."""
+        """Whether there were announcements and nothing else, all of which are gathered to be sent at once."""
         arrivals, task = self._arrivals, self._task
-        is_plain = True
+        taken, is_plain = 0, True
         while True:
             if announced := arrivals.take_announced():
+                taken += 1
                 is_plain = task.take_announced(announced) and is_plain
             elif (row := arrivals.take_row()) is not None:
                 task.take(row)
                 is_plain = False
             else:
-                return is_plain
+                return is_plain and taken > 0
 
     def _publish(self) -> None:
         if self._peer is not None:
             self._peer.publish()
 
     def _timeout(self, now: float) -> float:
-        if self._arrivals:
-            return 0.0
         may_rest = self._is_quiet and not self._drain.has_begun and self._dispatch.is_idle
         rest_seconds = self._guarantee.rest_seconds if may_rest else _REST_SECONDS
         return max(self._task.wake_at(now, min(self._timers_at, self._tend_at), rest_seconds) - now, 0.0)
