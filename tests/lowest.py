@@ -17,7 +17,7 @@ from tests.installed import install
 
 ROOT: Final = Path(__file__).parents[1]
 LOCK: Final = ROOT / "requirements.lowest"
-EXTRAS: Final = ("web", "demo", "msk", "otel")
+EXTRAS: Final = ("web", "demo", "msk", "otel", "avro")
 """All that can be installed without a library of the system: `kerberos` is built against it."""
 TESTS: Final = {
     "numpy": "batch/test_crc.py",

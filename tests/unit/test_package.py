@@ -42,7 +42,7 @@ def test_continuous_integration_tests_each_package_in_its_lowest_version() -> No
 
 def test_extras_bring_what_few_need(project: dict[str, Any]) -> None:
     extras = project["project"]["optional-dependencies"]
-    assert {"web", "demo", "msk", "kerberos", "otel"} <= set(extras)
+    assert {"web", "demo", "msk", "kerberos", "otel", "avro"} <= set(extras)
     assert set(extras["web"]) < set(extras["demo"]), "the demo shows the page"
 
 
