@@ -185,7 +185,7 @@ def test_what_does_not_fit_the_schema_ends_the_flow_and_only_for_records_that_ar
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (None, "`transforms.avro.order.subject` names orders-value, but: The schema registry .* has no version latest"),
+        (None, "transforms.avro.order.subject` names orders-value, but: The schema registry .* has no version latest"),
         ({"schema": "p", "schemaType": "PROTOBUF"}, "names orders-value, whose schema is of type PROTOBUF, not Avro"),
         ({"schema": '["int", "string"]'}, "names orders-value, whose schema has a union of 2 types"),
         ({"schema": '{"type": "nosuch"}'}, "names orders-value, whose schema cannot be read"),

@@ -102,8 +102,10 @@ def _writer(registries: SchemaRegistries, flow: str, schema: Schema) -> Callable
     def to_avro(data: pa.Array, subjects: pa.Array) -> pa.Array:
         ids = ids_of(registries, flow)
         parsed: Any = ids.text_of(schema).parse()
-        wanted = subjects.filter(data.is_valid()).drop_null().unique().to_pylist()
-        heads = {one: MAGIC + ids.target_id(schema, one).to_bytes(4, "big") for one in wanted}
-        return pa.array(write(parsed, data, [heads.get(one) for one in subjects.to_pylist()]), pa.binary())
+
+        def head_of(subject: str) -> bytes:
+            return MAGIC + ids.target_id(schema, subject).to_bytes(4, "big")
+
+        return pa.array(write(parsed, data, subjects.to_pylist(), head_of), pa.binary())
 
     return to_avro

@@ -117,23 +117,25 @@ def _same(datum: Any) -> Any:
     return datum
 
 
-def write(schema: Any, data: pa.Array, heads: Sequence[bytes | None]) -> list[bytes | None]:
-    """Each datum by the schema, behind its head; null for null. MISFIT and the reason for one that does not fit: Spark
-    calls functions for rows whose result nobody takes, so whether it is an error is not known here."""
-    turn = turn_of(data.type, _dict) or _same
-    rows = map(turn, data.to_pylist())
-    return [None if datum is None else _encoded(schema, datum, head) for datum, head in zip(rows, heads, strict=True)]
+def write(
+    schema: Any, data: pa.Array, subjects: Sequence[str | None], head_of: Callable[[str], bytes]
+) -> list[bytes | None]:
+    """Each datum by the schema, behind the head that its subject has; null for null. MISFIT and the reason for one that
+    does not fit: Spark calls functions for rows whose result nobody takes, so whether it is an error is not known here.
+    `head_of` is asked only for what fits, since it registers the schema."""
+    rows = map(turn_of(data.type, _dict) or _same, data.to_pylist())
+    return [
+        None if datum is None else _encoded(schema, datum, subject, head_of)
+        for datum, subject in zip(rows, subjects, strict=True)
+    ]
 
 
-def _encoded(schema: Any, datum: Any, head: bytes | None) -> bytes:
+def _encoded(schema: Any, datum: Any, subject: str | None, head_of: Callable[[str], bytes]) -> bytes:
     from fastavro import schemaless_writer
 
-    if head is None:
-        return MISFIT + b"its subject is null"
-    content = io.BytesIO(head)
-    content.seek(len(head))
+    content = io.BytesIO()
     try:
         schemaless_writer(content, schema, datum, strict_allow_default=True)
     except Exception as problem:  # fastavro raises what its writer meets
         return MISFIT + f"{type(problem).__name__}: {problem}".encode()
-    return content.getvalue()
+    return MISFIT + b"its subject is null" if subject is None else head_of(subject) + content.getvalue()

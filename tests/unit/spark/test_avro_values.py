@@ -155,10 +155,17 @@ def test_an_unreadable_registry_is_no_null(registry: SchemaRegistry) -> None:
 def test_data_that_do_not_fit_are_not_written() -> None:
     schema = SchemaText(json.dumps(NEW)).parse()
     data = pa.array([{"id": 1, "note": "x", "tags": None}, None], SchemaText(json.dumps(NEW)).types()[1])
-    misfit, none = write(schema, data, [b"head", None])
+    asked: list[str] = []
+
+    def head_of(subject: str) -> bytes:
+        asked.append(subject)
+        return b"head"
+
+    misfit, none = write(schema, data, ["s", None], head_of)
     assert none is None and misfit is not None and misfit.startswith(MISFIT) and b"tags" in misfit
     fitting = pa.array([{"id": 1, "note": "x", "tags": {}}], SchemaText(json.dumps(NEW)).types()[1])
-    assert write(schema, fitting, [None]) == [MISFIT + b"its subject is null"]
+    assert write(schema, fitting, [None], head_of) == [MISFIT + b"its subject is null"]
+    assert not asked, "nothing is registered for what is not written"
 
 
 DATA = st.fixed_dictionaries(
@@ -177,5 +184,5 @@ def test_what_is_read_and_written_again_is_the_same(registry: SchemaRegistry, da
     text = SchemaText(json.dumps(NEW))
     found = AvroValues(ids_of(registry), text).read(pa.array(values, pa.binary()))
     assert [_with_dicts(one) for one in found.to_pylist()] == data
-    heads = [None if one is None else one[:5] for one in values]
-    assert write(text.parse(), found, heads) == values
+    head = next((one[:5] for one in values if one is not None), b"")
+    assert write(text.parse(), found, ["s"] * len(data), lambda _: head) == values
