@@ -226,6 +226,16 @@ def test_a_process_behind_another_of_its_flow_begins_again(
     assert end_of(target, where) == end
 
 
+def test_a_record_that_was_read_before_it_was_compacted_away_stands_behind_the_hole_that_another_process_fills(
+    clients: FillerClients, where: TopicPartition
+) -> None:
+    """Sequence numbers count records, so the log takes it: its offset shows the one who sent it that the logs part."""
+    append_as_flow(clients, where, 0, [b"0"])
+    with closing(HoleFiller(clients, f"{where.topic}-fillers", where, FLOW)) as other:
+        assert other.fill(Hole(1, 2), MARKERS, 60.0) == 2
+    assert append_as_flow(clients, where, 1, [b"1"]) == 2
+
+
 def test_a_hole_of_a_topic_that_was_made_again_is_not_one_of_the_new_log(
     target: Admin, clients: FillerClients, where: TopicPartition
 ) -> None:
