@@ -134,9 +134,8 @@ class TaskReader:
         while True:
             self._ring.collect()
             now = time.monotonic()
-            is_short = now < self._tend_at and self._lanes.is_empty
-            for one in self._connections.values():
-                is_short = is_short and not one.starved
+            starved = any(one.starved for one in self._connections.values())
+            is_short = now < self._tend_at and self._lanes.is_empty and not starved
             timeout = self._ask_again(now) if is_short else self._tend()
             for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
                 self._serve(key.data)
@@ -147,9 +146,7 @@ class TaskReader:
         """Ask the brokers that have rested. Returns for how many seconds to wait."""
         wake_at = self._tend_at
         for node, connection in list(self._connections.items()):
-            if connection.waiting:
-                continue
-            if now >= connection.asks_at:
+            if not connection.waiting and now >= connection.asks_at:
                 self._ask(node)
             if not connection.waiting and now < (asks_at := connection.asks_at):
                 wake_at = min(wake_at, asks_at)

@@ -27,12 +27,12 @@ from sparkmirror.pipeline.produce.log_check import TargetLogCheck
 from sparkmirror.pipeline.produce.next_batch import NextBatches
 from sparkmirror.pipeline.produce.open_extents import OpenExtents
 from sparkmirror.pipeline.produce.packing import PASS_OR_MERGE, Packing
-from sparkmirror.pipeline.produce.produce_task import Parts
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.range_admission import RangeAdmission
 from sparkmirror.pipeline.produce.reports import Reports
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.produce.task_parts import Parts
 from sparkmirror.pipeline.produce.transaction import ExactlyOnce
 from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.produce.unfinished import Seat

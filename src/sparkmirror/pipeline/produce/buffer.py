@@ -263,8 +263,7 @@ class PartitionBuffer(PartitionLife):
         batch.base_offset, batch.waiting = base_offset, False
         self.round_trip.measure(now - batch.sent_at)
         batch.acknowledged = True
-        if not in_flight.is_known:
-            in_flight.become_known()
+        in_flight.become_known()
         moved: list[Batch] = []
         sent = in_flight.batches
         while sent and sent[0].acknowledged:
@@ -276,8 +275,7 @@ class PartitionBuffer(PartitionLife):
             self.progressed_at = now
             if batch.spans:  # after a range that went elsewhere, `pipeline.produce.routing` decides
                 self.failures = 0
-        if in_flight.sending is not Sending.FRESH:
-            in_flight.begin_again_if_quiet()
+        in_flight.begin_again_if_quiet()
         return moved
 
     def await_limits(self, batch: Batch) -> None:

@@ -8,7 +8,6 @@ The parts know nothing of each other beyond what they are given; what one of the
 import logging
 import selectors
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -19,26 +18,12 @@ from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.wire.data_requests import FIRST_TRANSACTIONS, SECOND_TRANSACTIONS
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce import effects as wanted
-from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
-from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
-from sparkmirror.pipeline.produce.direct_path import DirectPath
-from sparkmirror.pipeline.produce.dispatch import Dispatch
-from sparkmirror.pipeline.produce.drain import Drain
-from sparkmirror.pipeline.produce.effects import Effect, Effects
-from sparkmirror.pipeline.produce.gate import SequenceGate
-from sparkmirror.pipeline.produce.guarantee import Guarantee
-from sparkmirror.pipeline.produce.isolation import Isolation
-from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
-from sparkmirror.pipeline.produce.limits import TargetLimits
-from sparkmirror.pipeline.produce.log_check import TargetLogCheck
-from sparkmirror.pipeline.produce.open_extents import OpenExtents
+from sparkmirror.pipeline.produce.effects import Effect
 from sparkmirror.pipeline.produce.partition_state import State
-from sparkmirror.pipeline.produce.progress import Progress
-from sparkmirror.pipeline.produce.routing import Routing
-from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.produce.task_parts import Parts
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 
@@ -47,30 +32,6 @@ log = logging.getLogger(__name__)
 _AWAY_SECONDS: Final = 2.0
 _CUT_OFF: Final = """task %d: the target has not acknowledged and stored in time what was under way at the end: \
 %s, and the next run goes on from the stored positions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a task consists of. `effects` is the queue of all of them."""
-
-    effects: Effects
-    brokers: Brokers
-    task_metrics: TaskMetrics
-    progress: Progress
-    limits: TargetLimits
-    gate: SequenceGate
-    extents: OpenExtents
-    direct: DirectPath
-    ledger_flush: LedgerFlush
-    guarantee: Guarantee
-    dispatch: Dispatch
-    isolation: Isolation
-    log_check: TargetLogCheck
-    routing: Routing
-    answer_taker: AnswerTaker
-    drain: Drain
-    merges: bool
-    offsets_topic: str
 
 
 class ProduceTask:

@@ -16,10 +16,11 @@ from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.effects import Abort, Absent, Fail, Refuse, RollBack
 from sparkmirror.pipeline.produce.partition_state import State
-from sparkmirror.pipeline.produce.produce_task import Parts, ProduceTask
+from sparkmirror.pipeline.produce.produce_task import ProduceTask
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import QueuedRecords
 from sparkmirror.pipeline.produce.routing import QueuedLaneRecords, Ticket
+from sparkmirror.pipeline.produce.task_parts import Parts
 from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
