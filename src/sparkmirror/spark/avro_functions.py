@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -37,15 +37,15 @@ def register_avro_functions(spark: SparkSession, flow: FlowConfig) -> None:
     if registries is None or (find_spec("fastavro") is None and not registries.avro):
         return
     name = str(flow.name)
-    spark.udf.register("from_registry", arrow_udf(_reader(registries, name, None), "string", ArrowUDFType.SCALAR))
+    spark.udf.register("from_registry", arrow_udf(_reader(registries, name, None), "string"))
     for one in registries.avro:
         if find_spec("fastavro") is None:
             raise refuse(one.source, "needs the package fastavro, which is not installed", _EXTRA)
         schema, text = _look_up(registries, one)
         kind = from_arrow_type(_type_of(one, text))
         reader, writer = _reader(registries, name, text), _writer(registries, name, schema)
-        spark.udf.register(f"from_avro_{one.name}", arrow_udf(reader, kind, ArrowUDFType.SCALAR))
-        spark.udf.register(f"to_avro_{one.name}", arrow_udf(writer, "binary", ArrowUDFType.SCALAR))
+        spark.udf.register(f"from_avro_{one.name}", arrow_udf(reader, kind))
+        spark.udf.register(f"to_avro_{one.name}", arrow_udf(writer, "binary"))
 
 
 def _look_up(registries: SchemaRegistries, one: AvroSchema) -> tuple[Schema, SchemaText]:

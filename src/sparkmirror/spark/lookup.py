@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -34,7 +34,7 @@ def register_tables(spark: SparkSession, flow: FlowConfig) -> None:
     for table in flow.transforms.tables:
         kind = _row_type(table)
         function = _lookup(table, to_arrow_schema(kind, timezone="UTC"), str(flow.name))
-        spark.udf.register(f"{_PREFIX}{table.name}", arrow_udf(function, kind, ArrowUDFType.SCALAR))
+        spark.udf.register(f"{_PREFIX}{table.name}", arrow_udf(function, kind))
 
 
 def _row_type(table: LookupTable) -> StructType:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.functions import arrow_udf
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
@@ -170,7 +170,7 @@ def register_schema_functions(spark: SparkSession, flow: FlowConfig) -> None:
     if (registries := flow.transforms.schemas) is None:
         return
     for function, kind in _functions(registries, str(flow.name)):
-        spark.udf.register(function.__name__, arrow_udf(function, kind, ArrowUDFType.SCALAR))
+        spark.udf.register(function.__name__, arrow_udf(function, kind))
 
 
 def _functions(registries: SchemaRegistries, flow: str) -> tuple[tuple[Callable[..., pa.Array], str], ...]:
