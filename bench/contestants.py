@@ -198,6 +198,11 @@ def _spark_apart(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"t.producer.batch.size": 1})
 
 
+def _spark_where(job: Job, directory: Path) -> list[str]:
+    """Each record is a row of Spark's, and all of them stay."""
+    return _spark(job, directory, {"transforms.where": "offset >= 0"})
+
+
 def _spark_exactly_once(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"t.exactly.once.source.support": "enabled"})
 
@@ -211,6 +216,7 @@ CONTESTANTS = {
         Contestant("bare", "bare loop", _bare),
         Contestant("spark", "SparkMirror", _spark),
         Contestant("spark-apart", "SparkMirror, no batches merged", _spark_apart),
+        Contestant("spark-where", "SparkMirror, with transforms", _spark_where),
         Contestant("eos", "SparkMirror, exactly-once", _spark_exactly_once),
     )
 }

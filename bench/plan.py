@@ -29,6 +29,7 @@ from bench.results import (
     SPARK,
     TUNED,
     WITH_SMT,
+    WITH_TRANSFORMS,
     CopyRow,
     CrowdRow,
     Results,
@@ -187,7 +188,7 @@ class Benchmark:
     def _run_caught_up(self) -> None:
         for wanted in self.plan.courses:
             course = wanted.quick() if self.plan.quick else wanted
-            for contestant in self.plan.chosen(DEFAULT, TUNED, BARE, SPARK, EXACTLY_ONCE):
+            for contestant in self.plan.chosen(DEFAULT, TUNED, BARE, SPARK, WITH_TRANSFORMS, EXACTLY_ONCE):
                 job = self._job(contestant, None, f"bench-caught-up-{self.runs}")
                 found = self._try(partial(measure_caught_up, contestant, job, course, self.directory, self.guard))
                 outcomes: list[CaughtUp | str] = [found] * len(course.rates) if isinstance(found, str) else found
@@ -271,7 +272,11 @@ class Benchmark:
 def _contestants(workload: Workload) -> Iterable[str]:
     if workload.changes_records:
         return [name for name in CHANGING if name != WITH_SMT or workload.smt]
-    return MIRRORS if workload.far or workload.superseded else [name for name in CONTESTANTS if name != WITH_SMT]
+    return (
+        MIRRORS
+        if workload.far or workload.superseded
+        else [name for name in CONTESTANTS if name not in (WITH_SMT, WITH_TRANSFORMS)]
+    )
 
 
 def describe_copy(outcome: Copy | str) -> str:

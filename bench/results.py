@@ -17,6 +17,8 @@ TUNED, DEFAULT, BARE, SPARK, EXACTLY_ONCE = "mm2-tuned", "mm2-default", "bare", 
 WITH_SMT = "mm2-smt"
 APART = "spark-apart"
 """SparkMirror that merges no batches."""
+WITH_TRANSFORMS = "spark-where"
+"""SparkMirror whose records pass Spark one by one; in the rows of mirrors that have caught up."""
 SOCKET = "socket"
 BARE_RATE_MIN = 0.7
 BARE_CPU_MAX = 3.0
