@@ -1,7 +1,9 @@
 """How many tasks a flow runs: by histories of its load, without flapping."""
 
+from math import fsum
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkmirror.planning.task_count import (
@@ -102,6 +104,7 @@ def test_a_load_that_comes_and_goes_moves_nothing() -> None:
 
 
 @given(st.floats(0.0, 4 * ALL_CORES_OF_A_TASK))
+@example(1.8)
 def test_a_load_that_stays_comes_to_rest(cores: float) -> None:
     """Whatever the number of tasks at first: the load is spread over them, and no number leads to another for ever."""
     for before in (1, 2, 3, 4):
@@ -116,7 +119,8 @@ def test_a_load_that_stays_comes_to_rest(cores: float) -> None:
             for _ in range(CALM_LOOKS):
                 assert not count.look(loads(*[cores / tasks] * tasks), FOUR)
         assert seen[-1] == seen[-2], f"{cores} cores: {seen}"
-        assert cores <= CORES_MAX * tasks or tasks == FOUR.most
+        told = fsum([cores / tasks] * tasks)  # as the looks add them up; 0.6 three times is a bit less than 1.8
+        assert told / CORES_MAX <= tasks or tasks == FOUR.most
         assert tasks == 1 or cores > CORES_ENOUGH * (tasks - 1)
 
 
