@@ -12,6 +12,8 @@ from tests.schema_registry import SchemaRegistry
 
 pytestmark = pytest.mark.long
 LOGIN = "mirror:s3cret"
+SILENT_SECONDS_MAX = 300
+"""Each of a task's eight attempts waits ten seconds for an answer, and its worker is started again."""
 SCHEMA = '{"type": "record", "name": "Order%d", "fields": []}'
 
 
@@ -60,7 +62,7 @@ def test_records_wait_until_the_registries_answer_and_all_have_the_target_s_ids(
             mirror.wait_until(has_all, f"they go on after {said}")
         theirs.silent.set()
         send(20)
-        mirror.wait_until(lambda: "does not answer" in mirror.errors, "the log says who is silent")
+        mirror.wait_until(lambda: "does not answer" in mirror.errors, "the log says who is silent", SILENT_SECONDS_MAX)
         theirs.silent.clear()
         mirror.wait_until(has_all, "they go on when it answers")
         mirror.stop()
