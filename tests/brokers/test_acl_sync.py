@@ -103,7 +103,7 @@ def test_acls_follow_and_only_what_the_mirror_granted_is_revoked(
 
 
 def test_notes_behind_an_open_transaction_count(both: tuple[Cluster, Cluster], target: Admin) -> None:
-    """A task's, on the same topic. A binding revoked meanwhile would still be the mirror's, whoever made it again."""
+    """A task's, on the same topic. A binding revoked meanwhile would stay the mirror's if a person made it again."""
     notes = AclNotes(both[1], NOTES, "A")
     notes.add([READ])
     producer = Producer({"bootstrap.servers": both[1].bootstrap_servers, "transactional.id": "task"})

@@ -3,12 +3,12 @@
 Called by `config.flow.transforms`. `spark.lookup` makes a function of each table, and reads and reloads it.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from sparkmirror.config.flow.named_settings import group_by_name
 from sparkmirror.config.flow.source_line import FUNCTION_NAME, Source
 from sparkmirror.config.formats.properties import Entry
 from sparkmirror.config.keys.flow_keys import TRANSFORMS_TABLE_FORMAT, TRANSFORMS_TABLE_RELOAD
@@ -18,7 +18,6 @@ from sparkmirror.config.types import split_list
 PREFIX: Final = "transforms.table."
 FORMATS: Final = ("parquet", "csv", "json", "arrow")
 _SETTINGS: Final = ("path", "function", "format", "key", "reload.interval.ms")
-_NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,7 @@ class LookupTable:
 
 def read_tables(entries: Mapping[str, Entry], problems: Problems) -> tuple[LookupTable, ...]:
     """The flow's tables, in the order of the file."""
-    named: dict[str, dict[str, Entry]] = {}
-    for name, entry in entries.items():
-        if name.startswith(PREFIX):
-            table, _, setting = name.removeprefix(PREFIX).partition(".")
-            if _NAME.fullmatch(table) and setting in _SETTINGS:
-                named.setdefault(table, {})[setting] = entry
-            else:
-                hint = f"after {PREFIX}<name>. come {', '.join(_SETTINGS)}; a name has letters, digits and `_`"
-                problems.error(f"`{entry.key}` is no setting of a table", hint, entry)
+    named = group_by_name(entries, PREFIX, _SETTINGS, "table", problems)
     return tuple(table for name, given in named.items() for table in _read(name, given, problems))
 
 

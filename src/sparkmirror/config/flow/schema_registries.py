@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from sparkmirror.config.flow.named_settings import group_by_name
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.formats.properties import Entry
 from sparkmirror.config.keys.flow_keys import TRANSFORMS_AVRO_VERSION
@@ -18,7 +19,6 @@ PREFIX: Final = "transforms.schemas."
 AVRO: Final = "transforms.avro."
 _SETTINGS: Final = ("source.url", "source.user.info", "target.url", "target.user.info")
 _AVRO_SETTINGS: Final = ("subject", "version")
-_NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,7 @@ def _source(entry: Entry, problems: Problems) -> Source:
 
 
 def _read_avro(entries: Mapping[str, Entry], problems: Problems) -> Iterator[AvroSchema]:
-    named: dict[str, dict[str, Entry]] = {}
-    for key, entry in entries.items():
-        if key.startswith(AVRO):
-            name, _, setting = key.removeprefix(AVRO).partition(".")
-            if _NAME.fullmatch(name) and setting in _AVRO_SETTINGS:
-                named.setdefault(name, {})[setting] = entry
-            else:
-                hint = f"after {AVRO}<name>. come {', '.join(_AVRO_SETTINGS)}; a name has letters, digits and `_`"
-                problems.error(f"`{entry.key}` is no setting of a schema", hint, entry)
+    named = group_by_name(entries, AVRO, _AVRO_SETTINGS, "schema", problems)
     for name, given in named.items():
         subject = given.get("subject")
         if subject is None or not subject.value.strip():
