@@ -18,6 +18,7 @@ from sparkmirror.kafka.client_records import bound_batches, use_fast_checksums
 from sparkmirror.kafka.connection import BOOTSTRAP_SECONDS_MAX, fail_fast_client
 from sparkmirror.kafka.errors import quiet_client_logging, translate
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.response_classes import keep_response_classes
 from sparkmirror.model import TopicPartition
 
 _POLL_SECONDS_MAX = 0.5
@@ -66,6 +67,7 @@ class TopicTail:
         s.
         """
         quiet_client_logging()
+        keep_response_classes()
         use_fast_checksums()
         self._settings = settings
         self._clock = clock
