@@ -8,12 +8,11 @@ from tests.simulation.mirror import Mirror, TaskFailed
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.planning.planner import Planner
 from sparkmirror.sharing.flow_share import FlowShare
-from sparkmirror.sharing.group import ProcessGroup
+from sparkmirror.sharing.group import FencedBy, ProcessGroup
 
 _JOIN_SECONDS_MAX = 60.0
 _IDLE_SECONDS = 0.2
 _RESTART_SECONDS = 1.0
-_FENCED_SECONDS_MAX = 3.0
 
 
 class _OtherRun(Exception):
@@ -54,8 +53,8 @@ class SharedMirror(Mirror):
         except FencedError as problem:
             self._end_tasks()
             fenced_at = world.now
-            while self.group.lost_at(name) <= started_at:
-                if world.now - fenced_at > _FENCED_SECONDS_MAX:
+            while (by := self.group.fenced_by(name, started_at, fenced_at)) is not FencedBy.GROUP:
+                if by is FencedBy.OTHERS:
                     world.wrongs.append(f"{self.name} ends, and nobody but its group runs the flow: {problem}")
                     self._end(str(problem))
                     return

@@ -16,7 +16,7 @@ from sparkmirror.control.commands import Slots, Stop, command_record
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.publish import publish
 from sparkmirror.runtime.reporter import FlowReporter
-from sparkmirror.sharing.group import ProcessGroup
+from sparkmirror.sharing.group import FencedBy, ProcessGroup
 from sparkmirror.sync.offset_job import CheckpointLatency
 from sparkmirror.telemetry.records import FlowState
 
@@ -31,7 +31,6 @@ _RESTART_SECONDS = 1.0
 _RESTART_SECONDS_MAX = 30.0
 _HEALTHY_SECONDS = 60.0
 """A query that ran for so long was in order: its failure is the first of a new row."""
-_FENCED_SECONDS_MAX = 3.0
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception)(?:: |$)")
 
 
@@ -165,16 +164,16 @@ class RunningFlow:
     def _judge_fencing(self) -> bool:
         """Fenced by processes that share the flow, after they took this one for dead: it joins them again.
 
-        Anybody else has taken the flow over. The group may tell a moment later than the fencing.
+        Anybody else has taken the flow over.
         """
-        process_group = self._process_group
-        if process_group is not None and process_group.lost_at(self.flow.name) > self._started_at:
+        group, by = self._process_group, FencedBy.OTHERS
+        if group is not None:
+            by = group.fenced_by(self.flow.name, self._started_at, self._fenced_at)
+        if by is FencedBy.GROUP:
             self._fenced_at = 0.0
             self.query = None
             self._restart_at = time.monotonic() + _RESTART_SECONDS
-        elif (
-            process_group is None or process_group.is_alone or time.monotonic() - self._fenced_at > _FENCED_SECONDS_MAX
-        ):
+        elif by is FencedBy.OTHERS:
             raise FencedError(f"{self.flow.name}: another instance has taken over this flow.", "Run it only once.")
         return False
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from enum import Enum, auto
 from os import getpid
 from uuid import uuid4
 
@@ -62,6 +63,16 @@ _POLL_SECONDS = 0.05
 _NEIGHBOURS_SECONDS = 0.2
 _CATCH_UP_SECONDS_MAX = 10.0
 _LEAVE_SECONDS_MAX = 3.0
+_TELL_SECONDS = 3.0
+"""The group may put this process out a moment after it has fenced the tasks."""
+
+
+class FencedBy(Enum):
+    """Who took a flow's tasks from this process, as far as its group knows."""
+
+    GROUP = auto()
+    OTHERS = auto()
+    UNKNOWN = auto()
 
 
 class ProcessGroup:
@@ -86,6 +97,7 @@ class ProcessGroup:
         self._looked_at = 0.0
         self._peers: list[Peer] | None = None
         self._heartbeat_at = 0.0
+        self._confirmed_at = 0.0
         self._last_problem = ""
         self._refused: SparkMirrorError | None = None
         self._predecessors = Predecessors()
@@ -109,10 +121,18 @@ class ProcessGroup:
         with self._lock:
             return self._flow_shares[str(flow)].assignment
 
-    def lost_at(self, flow: FlowName) -> float:
-        """When the group removed this process (monotonic seconds), until the flow's tasks run again; else 0.0."""
+    def fenced_by(self, flow: FlowName, begun_at: float, fenced_at: float) -> FencedBy:
+        """Who has fenced a query of the flow; both times in monotonic seconds.
+
+        Others have, where the group says after the fencing that this process is a member still. A group that cannot be
+        reached says nothing: UNKNOWN, for the caller to ask again.
+        """
+        if self.is_alone:
+            return FencedBy.OTHERS
         with self._lock:
-            return self._flow_shares[str(flow)].lost_at
+            if self._flow_shares[str(flow)].lost_at > begun_at:
+                return FencedBy.GROUP
+        return FencedBy.OTHERS if self._confirmed_at > fenced_at + _TELL_SECONDS else FencedBy.UNKNOWN
 
     def begin_query(self, flow: FlowName, run: str, process: str) -> None:
         """A new query, of that `run` and `process` id, waits for its share of the flow."""
@@ -174,8 +194,10 @@ class ProcessGroup:
         """Send a heartbeat where one is due; False when the group is rebalancing and this process must join again."""
         if time.monotonic() - self._heartbeat_at < self._heartbeat_seconds() / 2:
             return True
-        self._heartbeat_at = time.monotonic()
-        return membership.heartbeat()
+        asked_at = self._heartbeat_at = time.monotonic()
+        may_stay = membership.heartbeat()
+        self._confirmed_at = asked_at
+        return may_stay
 
     def _heartbeat_seconds(self) -> float:
         with self._lock:
