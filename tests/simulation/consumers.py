@@ -259,7 +259,7 @@ class Readers:
     def _lag(self, where: TopicPartition, checkpoint: Checkpoint | None, stands: Commit | None) -> list[str]:
         """Checkpoints, and a group that commits nothing else, follow to where its place on the source translates."""
         place = self._source_place(where)
-        if not place or not self._is_sure(where):
+        if not place or not self._is_sure(where) or self._is_lost(where):
             return []
         found = self._scene.checker.maps().map_of(where)
         told = None if found is None else found.translate(place)
@@ -277,6 +277,12 @@ class Readers:
             for who, at in places.items()
             if at < wanted
         ]
+
+    def _is_lost(self, where: TopicPartition) -> bool:
+        """Whether offsets were to be kept, and the partition is FAILED with no position: no offset translates."""
+        if self._scene.script.kept is None or where in self._scene.checker.view().records:
+            return False
+        return where in self._scene.causes.failed()
 
     def judge(self) -> None:
         for problem in self.problems():

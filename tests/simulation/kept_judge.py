@@ -58,10 +58,12 @@ class Causes:
         older process may reach the next one. What it had is to come again, where offsets are kept."""
         if self._scene.script.kept is None:
             return
+        where = source_where(partition)
         by_name = {"taken by name"} if self._scene.script.is_old_target else set()
-        self._known[source_where(partition)] = {"target deleted"} | by_name
-        self._began_again[source_where(partition)] = self._scene.world.now
-        truth = self._scene.truth.of(source_where(partition))
+        before = self.of(where) if where in self.failed() else set()  # it stays FAILED until the next epoch
+        self._known[where] = {"target deleted"} | by_name | before
+        self._began_again[where] = self._scene.world.now
+        truth = self._scene.truth.of(where)
         truth.target_losses += 1
         truth.lost_on_target.clear()
 
