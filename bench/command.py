@@ -49,6 +49,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--contestants", metavar="NAMES", help=f"of {', '.join(CONTESTANTS)}; default: all")
     parser.add_argument("--parts", metavar="NAMES", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="a tenth of the records, nothing is appended")
+    parser.add_argument(
+        "--times", type=int, default=1, metavar="N", help="N times the records of each work (default: 1)"
+    )
     parser.add_argument("--large", action="store_true", help="a backlog of 10 GB too; needs 20 GB of disk")
     rows = parser.add_argument_group("rows of the part caught-up")
     rows.add_argument("--rates", metavar="N,N", help=f"records/s, of {_listed(RATES)}, or others; default: these")
@@ -110,7 +113,7 @@ def _shapes(args: argparse.Namespace) -> tuple[Shape, ...]:
 def _plan(args: argparse.Namespace) -> Plan:
     return Plan(
         chosen(args.workloads, WORKLOADS), chosen(args.contestants, CONTESTANTS), chosen(args.parts, PARTS),
-        args.quick, args.large, _say, _courses(args), _shapes(args),
+        args.quick, args.large, _say, _courses(args), _shapes(args), args.times,
     )  # fmt: skip
 
 

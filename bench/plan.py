@@ -69,12 +69,13 @@ class Plan:
     say: Callable[[str], None]
     courses: tuple[Course, ...] = ()
     shapes: tuple[Shape, ...] = ()
+    times: int = 1
 
     def chosen(self, *names: str) -> list[Contestant]:
         return [CONTESTANTS[name] for name in names if name in self.contestants]
 
     def scaled(self, workload: Workload) -> Workload:
-        return workload.quick() if self.quick else workload
+        return workload.quick() if self.quick else workload.times(self.times)
 
 
 @dataclass(slots=True)
