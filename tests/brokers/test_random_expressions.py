@@ -1,12 +1,16 @@
 """Random expressions in a flow's transforms, against a model in Python: SQL's three-valued logic, nulls, strings,
-records that become several, and a table that is looked up.
+records that become several, a table that is looked up, and Avro of a schema registry.
 
 No broker takes part; the JVM is why this stands here.
 """
 
+import io
+import itertools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,6 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.brokers.test_record_plan import outcome, row
+from tests.schema_registry import SchemaRegistry
 
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
@@ -188,6 +193,164 @@ def test_a_flow_makes_of_each_record_as_many_as_the_model_says(
     wanted = [(one.offset, _bytes(key.of(one)), _bytes(value.of(one))) for one in pieces]
     assert [(one.offset, one.key, one.value) for one in found if one.kind == "record"] == wanted
     assert [one.kind for one in found if one.kind != "record"] == ["run", "run"], "what is no record passes once"
+
+
+# Avro: the text that expressions read as the value's is a field of a record.
+
+PLAIN_KINDS: dict[str, st.SearchStrategy[Any]] = {
+    "boolean": st.booleans(),
+    "long": st.integers(-(1 << 63), (1 << 63) - 1),
+    "double": st.floats(allow_nan=False),
+    "bytes": st.binary(max_size=4),
+    "string": TEXT,
+}
+RUBBISH = st.sampled_from([b"", b"rubbish", b"\0\0\0\0", b"\0\xff\xff\xff\xff12"])
+
+
+class Kind(NamedTuple):
+    """A type of Avro, and its data."""
+
+    schema: Any
+    data: st.SearchStrategy[Any]
+
+
+KINDS: st.SearchStrategy[Kind] = st.recursive(
+    st.sampled_from([Kind(name, data) for name, data in PLAIN_KINDS.items()]),
+    lambda inner: st.one_of(
+        inner.map(lambda one: Kind({"type": "array", "items": one.schema}, st.lists(one.data, max_size=2))),
+        inner.map(lambda one: Kind({"type": "map", "values": one.schema}, st.dictionaries(TEXT, one.data, max_size=2))),
+    ),
+    max_leaves=3,
+)
+
+
+class Field(NamedTuple):
+    """A field of the record; one that `may_lack` has null as default, and older records do not have it."""
+
+    kind: Kind
+    may_lack: bool
+
+
+class Avro(NamedTuple):
+    """What records have beside the text `s`, which is in `inner` where that is nested, and their data; `old` of them
+    are written by the schema without the fields that may lack."""
+
+    fields: list[Field]
+    is_nested: bool
+    data: list[tuple[Any, bool]]
+
+    def schema(self, *, old: bool = False) -> dict[str, Any]:
+        text = {"name": "s", "type": ["null", "string"], "default": None}
+        inner = {"name": "inner", "type": {"type": "record", "name": "Inner", "fields": [text]}}
+        kept = [(f"f{at}", one) for at, one in enumerate(self.fields) if not (old and one.may_lack)]
+        fields = [
+            {"name": name, "type": ["null", one.kind.schema], "default": None} if one.may_lack
+            else {"name": name, "type": one.kind.schema}
+            for name, one in kept
+        ]  # fmt: skip
+        return {"type": "record", "name": "R", "fields": [inner if self.is_nested else text, *fields]}
+
+    def with_text(self, datum: dict[str, Any], text: str | None) -> dict[str, Any]:
+        return datum | ({"inner": {"s": text}} if self.is_nested else {"s": text})
+
+    def text_of(self, datum: Any) -> str | None:
+        found = datum["inner"] if isinstance(datum, dict) and self.is_nested else datum
+        return found["s"] if isinstance(found, dict) else None
+
+
+@st.composite
+def avro(draw: Callable[..., Any]) -> Avro:
+    fields = draw(st.lists(st.builds(Field, KINDS, st.booleans()), max_size=3))
+    made = Avro(fields, draw(st.booleans()), [])
+    for _ in range(ROWS):
+        if draw(st.integers(0, 3)) == 0:
+            made.data.append((draw(st.none() | RUBBISH), False))
+            continue
+        old = draw(st.booleans())
+        datum = {
+            f"f{at}": None if one.may_lack and (old or draw(st.booleans())) else draw(one.kind.data)
+            for at, one in enumerate(fields)
+        }
+        made.data.append((made.with_text(datum, draw(st.none() | TEXT)), old))
+    return made
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as found:
+        yield found
+
+
+SUBJECTS = (f"r{number}-value" for number in itertools.count())
+
+
+@settings(max_examples=12, deadline=None)
+@given(made=avro(), where=CONDITIONS, key=STRINGS, text=STRINGS)
+def test_a_flow_reads_and_writes_avro_as_the_model_says(
+    spark: SparkSession,
+    table: str,
+    registry: SchemaRegistry,
+    made: Avro,
+    where: Expression,
+    key: Expression,
+    text: Expression,
+) -> None:
+    subject = next(SUBJECTS)
+    written = {old: fastavro.parse_schema(made.schema(old=old)) for old in (True, False)}
+    numbers = {old: registry.register(subject, {"schema": json.dumps(made.schema(old=old))}) for old in (True, False)}
+
+    def stored(datum: Any, old: bool) -> bytes | None:
+        return datum if not isinstance(datum, dict) else _avro(numbers[old], written[old], datum)
+
+    value = "from_avro_r(value)"
+    place = "inner.s" if made.is_nested else "s"
+    fields = [f"'f{at}', {value}.f{at}" for at in range(len(made.fields))]
+    given_text = f"named_struct('s', {text.sql})" if made.is_nested else text.sql
+    struct = ", ".join([f"'{place.partition('.')[0]}', {given_text}", *fields])
+    steps = {
+        "where": where,
+        "set.key": key,
+        "set.value": Expression(f"to_avro_r(if({value} IS NULL, NULL, named_struct({struct})), '{subject}-2')", repr),
+        "set.topic": Expression(f"coalesce(get_json_object(from_registry(value), '$.{place}'), 'none')", repr),
+    }
+    named = f"transforms.schemas.source.url = {registry.url}\ntransforms.avro.r.subject = {subject}\n"
+    lines = _lines(steps).replace("cast(value AS string)", f"{value}.{place}")
+    rows = [row("record", offset=at, key=b"k", value=stored(datum, old)) for at, (datum, old) in enumerate(made.data)]
+    found = outcome(spark, table + named + lines, *rows, row("run"))
+
+    records = [(Record(at, "k", made.text_of(datum)), datum) for at, (datum, _) in enumerate(made.data)]
+    wanted = [
+        (
+            one.offset,
+            _bytes(key.of(one)),
+            "none" if one.value is None else one.value,
+            made.with_text(datum, text.of(one)) if isinstance(datum, dict) else None,
+        )
+        for one, datum in records
+        if where.of(one)
+    ]
+    assert [
+        (one.offset, one.key, one.target_topic, _read(numbers[False], written[False], one.value))
+        for one in found
+        if one.kind == "record"
+    ] == wanted
+    assert [one.kind for one in found if one.kind != "record"] == ["run"], "what is no record passes"
+    is_written = any(datum is not None for *_, datum in wanted)
+    assert registry.subjects.get(f"{subject}-2", []) == ([numbers[False]] if is_written else [])
+
+
+def _avro(number: int, schema: Any, datum: Any) -> bytes:
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, schema, datum)
+    return b"\0" + number.to_bytes(4, "big") + content.getvalue()
+
+
+def _read(number: int, schema: Any, value: bytes | None) -> Any:
+    """What a consumer makes of it, by the schema that its id names."""
+    if value is None:
+        return None
+    assert value[:5] == b"\0" + number.to_bytes(4, "big")
+    return fastavro.schemaless_reader(io.BytesIO(value[5:]), schema)
 
 
 def _lines(steps: dict[str, Expression]) -> str:
