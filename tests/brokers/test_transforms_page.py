@@ -19,6 +19,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.brokers.test_record_plan import LONG_AGO, exploded, outcome, row
+from tests.flows import flow_of
 from tests.schema_registry import SchemaRegistry, guid_of
 
 from sparkmirror.errors import ConfigError
@@ -27,7 +28,7 @@ from sparkmirror.spark.session import launch_context, open_record_session, open_
 PAGE = (Path(__file__).parents[2] / "docs" / "transforms.md").read_text()
 LINES = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
 FUNCTIONS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-FIRST, EXPLODE, TABLE, SCHEMAS, HEADER, AVRO, CLEAN, *SAMPLES = LINES
+FIRST, EXPLODE, TABLE, DATABASE, SCHEMAS, HEADER, AVRO, CLEAN, *SAMPLES = LINES
 CUSTOMERS = [
     {"id": 17, "region": "eu", "blocked": False},
     {"id": 18, "region": "us", "blocked": True},
@@ -72,7 +73,7 @@ def found_by(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[An
 
 
 def test_every_example_is_looked_at() -> None:
-    assert (len(LINES), len(FUNCTIONS), len(SAMPLES)) == (10, 3, 3)
+    assert (len(LINES), len(FUNCTIONS), len(SAMPLES)) == (11, 3, 3)
 
 
 def test_records_are_dropped_masked_rekeyed_and_set_aside(spark: SparkSession) -> None:
@@ -96,6 +97,13 @@ def test_customers_are_looked_up(spark: SparkSession, directory: Path) -> None:
     assert [(one.key, one.target_topic) for one in found] == [
         (b"17", "A.orders-eu"), (b"19", "A.orders-unknown"), (b"20", "A.orders-unknown"), (None, "A.orders-unknown"),
     ]  # fmt: skip
+
+
+def test_a_database_is_named_with_its_table() -> None:
+    """`tests/brokers/test_config_check.py` and `tests/scenarios/test_transforms.py` read one."""
+    (table,) = flow_of(DATABASE + "transforms.where = lookup_customers(key).id > 0\n").transforms.databases
+    assert table.jdbc is not None and (table.name, table.keys) == ("customers", ("id",))
+    assert dict(table.jdbc.options).keys() == {"url", "dbtable", "user", "password", "fetchsize", "driver"}
 
 
 def test_schemas_get_the_ids_that_they_have_on_the_target(spark: SparkSession) -> None:

@@ -1,10 +1,12 @@
 """Transforms by the command: records are dropped, masked, re-keyed, routed, set aside, and all are accounted for."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.database import PASSWORD, database, driver_jar
 from tests.oracle import Client, Seen, assert_same, list_topics, read_messages, read_topic
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
@@ -253,6 +255,87 @@ def test_a_running_flow_takes_a_newer_version_of_a_table_on(
     mirror.stop()
     found = [value or b"" for value in values_of(target, remote)]
     assert sorted(set(found)) == [b"at 1", b"at 2"] and found == sorted(found), "one version follows the other"
+
+
+@pytest.mark.long
+def test_a_running_flow_looks_up_a_database_and_goes_on_with_its_rows_when_that_is_away(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    story, alias = unique("prices"), unique("east")
+    make_topics(source, {story: 1})
+    with database(tmp_path) as shop:
+        shop.run("CREATE TABLE rates (currency VARCHAR, rate INT); INSERT INTO rates VALUES ('eur', 1)")
+        lines = [
+            f"transforms.table.rates.jdbc.url = {shop.url}",
+            "transforms.table.rates.jdbc.table = rates",
+            "transforms.table.rates.jdbc.user = mirror",
+            f"transforms.table.rates.jdbc.password = {PASSWORD}",
+            "transforms.table.rates.key = CURRENCY",
+            "transforms.table.rates.reload.interval.ms = 500",
+            "transforms.set.value = concat(value, coalesce(cast(lookup_rates(key).rate AS string), '?'))",
+        ]
+        text = flow_file(source, target, alias=alias, topics=story, lines=lines)
+        mirror = start_mirror(text, "--conf", f"spark.jars={driver_jar()}", environment=_with_scratch(tmp_path))
+        remote = f"{alias}.{story}"
+
+        def last_is(value: bytes) -> bool:
+            write(source, story, [Note(b"at ", b"eur")])
+            return values_of(target, remote)[-1:] == [value]
+
+        mirror.wait_until(lambda: last_is(b"at 1"), "the first rows are looked up")
+        (file,) = (tmp_path / "scratch").glob("sparkmirror-*/tables-*/rates.parquet")
+        assert not [one for one in (file, file.parent) if one.stat().st_mode & 0o077], "nobody else can read the rows"
+        shop.run("UPDATE rates SET rate = 2")
+        mirror.wait_until(lambda: last_is(b"at 2"), "the changed row is looked up")
+        mirror.wait_until(lambda: "the table rates was read again, 1 rows" in mirror.errors, "the log says so")
+        shop.run("INSERT INTO rates VALUES ('eur', 3)")
+        mirror.wait_until(lambda: "b'eur' is in it twice" in mirror.errors, "a table with a key twice is not taken on")
+        shop.run("DELETE FROM rates WHERE rate = 2")
+        mirror.wait_until(lambda: last_is(b"at 3"), "the table that is in order again is looked up")
+        shop.pause()
+        mirror.wait_until(lambda: "it has not answered for 6" in mirror.errors, "a silent database is warned of")
+        shop.end()
+        mirror.wait_until(lambda: "Connection is broken" in mirror.errors, "a database that is gone is warned of")
+        before = len(values_of(target, remote))
+        mirror.wait_until(lambda: last_is(b"at 3") and len(values_of(target, remote)) > before, "the rows still serve")
+    assert "cannot be read again: " in mirror.errors and " s ago." in mirror.errors
+    mirror.stop()
+    found = [value or b"" for value in values_of(target, remote)]
+    assert sorted(set(found)) == [b"at 1", b"at 2", b"at 3"] and found == sorted(found), "one version follows the other"
+    assert PASSWORD not in mirror.output + mirror.errors
+    assert not list((tmp_path / "scratch").glob("sparkmirror-*")), "the rows are gone with the run"
+
+
+def test_a_flow_does_not_begin_without_the_database_of_a_table(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
+) -> None:
+    story, alias = unique("prices"), unique("east")
+    make_topics(source, {story: 1})
+    write(source, story, [Note(b"1", b"eur")])
+    lines = [
+        "transforms.table.rates.jdbc.url = jdbc:derby:/no/such/shop",
+        "transforms.table.rates.jdbc.table = rates",
+        "transforms.table.rates.key = CURRENCY",
+        "transforms.where = lookup_rates(key).rate > 0",
+    ]
+    text = flow_file(source, target, alias=alias, topics=story, lines=lines)
+    ended = start_mirror(text, "--once").finish()
+    line = text.splitlines().index(lines[0]) + 1
+    assert ended.status == 2, ended.errors
+    assert (
+        f":{line}: `transforms.table.rates.jdbc.url` names a database, but the database's table rates cannot be read"
+        in (ended.errors)
+    ), ended.errors
+    assert "Database '/no/such/shop' not found" in ended.errors and "Traceback" not in ended.errors
+    assert not values_of(target, f"{alias}.{story}")
+    refused = start_mirror(text, "--master", "spark://127.0.0.1:9").finish()
+    assert refused.status == 2 and f":{line}: `transforms.table.rates.jdbc.url`" in refused.errors
+    assert "a mirror on a Spark cluster does not read" in refused.errors and "by `.path`" in refused.errors
+
+
+def _with_scratch(directory: Path) -> dict[str, str]:
+    (directory / "scratch").mkdir()
+    return {**os.environ, "TMPDIR": str(directory / "scratch")}
 
 
 def values_of(target: Client, topic: str) -> list[bytes | None]:

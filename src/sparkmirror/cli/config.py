@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_input_arguments, add_verb
 from sparkmirror.cli.output import add_format, answer, say, show, working
+from sparkmirror.cli.run import add_settings, plan_for
 from sparkmirror.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_parser(verbs: Any) -> None:
     add_input_arguments(check)
     check.add_argument("--strict", action="store_true", help="end with status 2 where there are warnings, too")
     add_format(check)
+    add_settings(check)
     explain = add_verb(actions, "explain", "print what counts for each flow", _EXPLAIN, execute_explain)
     add_input_arguments(explain)
     add_format(explain)
@@ -113,8 +115,9 @@ def _refused_transforms(args: argparse.Namespace, config: "MirrorConfig") -> lis
     from sparkmirror.spark.transform_check import check_transforms
 
     log_to_stderr()
+    here = plan_for(config, None, args.conf) if args.conf else None
     with working("asking Spark about the transforms"):
-        return check_transforms(changing, debug=args.debug)
+        return check_transforms(changing, here, debug=args.debug)
 
 
 def _finding(severity: str, found: "ConfigError | ConfigWarning", message: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparkmirror.cli import plan
 from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
 from sparkmirror.cli.output import add_format, add_log_format, say
-from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.errors import ConfigError, EnvironmentProblem
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import MirrorConfig
@@ -78,17 +78,37 @@ def warnings_of(config: "MirrorConfig", cluster: "SparkCluster | None") -> list[
 def plan_for(config: "MirrorConfig", master: str | None, pairs: Sequence[str]) -> "SparkCluster":
     """Spark's settings for the file's flows. Raises ConfigError, and EnvironmentProblem without YARN's own files."""
     from sparkmirror.config.secrets import is_secret
-    from sparkmirror.spark.cluster import Demand, local_master, plan_cluster, read_settings
+    from sparkmirror.spark.cluster import Demand, count_slots, local_master, plan_cluster, read_settings
     from sparkmirror.spark.session import FIXED_SETTINGS
 
     if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & set(os.environ):
         hint = "Set HADOOP_CONF_DIR to the directory of yarn-site.xml and core-site.xml."
         raise EnvironmentProblem("YARN's configuration is not known here.", hint)
-    tasks = sum(flow.tasks_max for flow in config.flows)
-    demand = Demand(tasks, max((flow.lease_ring_bytes for flow in config.flows), default=0))
+    _refuse_databases(config, master)
+    demand = Demand(
+        sum(flow.tasks_max for flow in config.flows), max((flow.lease_ring_bytes for flow in config.flows), default=0)
+    )
     carries_secrets = any(map(is_secret, config.lines.entries))
     own = read_settings(pairs)
-    return plan_cluster(master or local_master(tasks), own, FIXED_SETTINGS, demand, carries_secrets=carries_secrets)
+    return plan_cluster(
+        master or local_master(count_slots(config.flows)), own, FIXED_SETTINGS, demand, carries_secrets=carries_secrets
+    )
+
+
+def _refuse_databases(config: "MirrorConfig", master: str | None) -> None:
+    """Raises ConfigError for a table that this machine would read from a database, and that other machines look up."""
+    from sparkmirror.spark.cluster import master_kind
+
+    sources = [table.jdbc.source for flow in config.flows for table in flow.transforms.databases if table.jdbc]
+    if sources and master is not None and master_kind(master) != "local":
+        where = sources[0]
+        raise ConfigError(
+            f"`{where.key}` names a database, which a mirror on a Spark cluster does not read: its table would be in a "
+            "file of this machine alone.",
+            "Let a job of yours write the table, as Parquet, to a place that every machine reads (`s3://…`, a shared "
+            "directory), name that by `.path`, and replace it by a rename (docs/transforms.md).",
+            key=where.key, line=where.line, file=where.file,
+        )  # fmt: skip
 
 
 def refuse_without_key(cluster: "SparkCluster | None") -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from sparkmirror.spark.jdbc_tables import JdbcTables
+
 log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 1.0
@@ -72,12 +74,14 @@ class RunningFlow:
         self._once = once
         self._failures = 0
         self._restart_at = 0.0
+        self._tables: JdbcTables | None = None
         self.query: StreamingQuery | None = None
 
     def start(self, spark: "SparkSession") -> None:
         """A fresh checkpoint each time: with an old one, Spark would replay the old plan.
 
-        Raises SparkMirrorError when Spark cannot start the query, for example on a full disk.
+        Raises SparkMirrorError when Spark cannot start the query, for example on a full disk, or when a table of a
+        database cannot be read.
         """
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
@@ -112,9 +116,13 @@ class RunningFlow:
         return write_runs(route(runs, self.flow), self._config_text, self.flow, self.run, checkpoint, self.process)
 
     def _records(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
+        from sparkmirror.spark.jdbc_tables import JdbcTables
         from sparkmirror.spark.record_plan import query_records
 
-        return query_records(spark, self._config_text, self.flow, self.run, checkpoint, self.process)
+        if self._tables is None:
+            self._tables = JdbcTables(self.flow, self._scratch / f"tables-{uuid.uuid4().hex[:12]}")
+        flow = self._tables.ready(spark)
+        return query_records(spark, self._config_text, flow, self.run, checkpoint, self.process)
 
     @property
     def tasks(self) -> Collection[int]:
@@ -132,10 +140,12 @@ class RunningFlow:
 
     def poll(self, spark: "SparkSession") -> bool:
         """Restart a failed query after a pause; True once the flow is over. Raises FencedError when taken over."""
+        if self._tables is not None:
+            self._tables.poll()
         if self._fenced_at:
             return self._judge_fencing()
         if self._is_of_another_run:
-            self.end()
+            self._end_query()
             self.query = None
             self._restart_at = 0.0
         if self.query is None:
@@ -219,6 +229,12 @@ class RunningFlow:
         return True
 
     def end(self) -> None:
+        """Ends the query for good, and the reading of tables."""
+        if self._tables is not None:
+            self._tables.end()
+        self._end_query()
+
+    def _end_query(self) -> None:
         if self.query is not None:
             with suppress(Exception):
                 self.query.stop()

@@ -70,16 +70,16 @@ def _launch(config: MirrorConfig, options: RunOptions, scratch: Path, jvm: JvmOp
         server.fork()
     # Behind the JVM's start, and on this thread: where two threads import kafka-python, one of them fails.
     from sparkmirror.kafka.reach import find_unreachable
+    from sparkmirror.spark.cluster import count_slots
     from sparkmirror.spark.session import launch_context
 
     reach = partial(_name_unreachable, config, find_unreachable)
     threading.Thread(target=reach, name="sparkmirror-reach", daemon=True).start()
 
-    tasks = sum(flow.tasks_max for flow in config.flows)
     python = server.python if server is not None else None
     return Launch(
         partial(
-            launch_context, tasks, scratch, options.cluster,
+            launch_context, count_slots(config.flows), scratch, options.cluster,
             options=jvm, started=started, python=python, debug=options.debug,
         )
     )  # fmt: skip

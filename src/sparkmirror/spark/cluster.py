@@ -9,9 +9,10 @@ partitions with it. So a flow runs as many tasks as it gets slots; each of them 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ConfigError
 
 _TASK_ATTEMPTS = 8
@@ -103,6 +104,11 @@ def master_kind(master: str) -> str:
         return "k8s"
     hint = "Spark knows spark://HOST:PORT, yarn, k8s://HTTPS-ADDRESS, and local[N] for this machine."
     raise ConfigError(f"`{master}` is no Spark master.", hint)
+
+
+def count_slots(flows: Iterable[FlowConfig]) -> int:
+    """The Spark tasks of the flows at once on one machine: those that mirror, and one for each table of a database."""
+    return sum(flow.tasks_max + len(flow.transforms.databases) for flow in flows)
 
 
 def local_master(tasks: int) -> str:

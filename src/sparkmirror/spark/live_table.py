@@ -77,22 +77,25 @@ class LiveTable:
 def read_version(table: LookupTable, schema: pa.Schema | None = None) -> Version:
     """The table as it is now, with the columns of `schema`, or all. Raises TableProblem."""
     try:
-        before = signature_of(table)
-        found = _called(table) if table.function else _read_files(table)
-        if signature_of(table) != before:
-            raise TableProblem("its files changed while they were read: replace them by a rename")
-        if found.nbytes > TABLE_BYTES_MAX:
-            raise TableProblem(f"it takes {found.nbytes >> 20} MiB of memory, more than {TABLE_BYTES_MAX >> 20}")
-        if missing := [name for name in table.keys if name not in found.column_names]:
-            raise TableProblem(
-                f"it has no column {', '.join(missing)}; its columns are {', '.join(found.column_names)}"
-            )
-        found = _without_dictionaries(found)
-        rows = found if schema is None else found.select(schema.names).cast(schema)
-        return Version(_as_struct(rows), _places(found, table.keys), before)
+        return read_unnamed(table, schema)
     except Exception as problem:
         what = f"{type(problem).__name__}: {problem}" if not isinstance(problem, TableProblem) else problem.args[0]
         raise TableProblem(f"the table {table.name} ({table.path or table.function}) cannot be read: {what}") from None
+
+
+def read_unnamed(table: LookupTable, schema: pa.Schema | None = None) -> Version:
+    """As `read_version`. Raises TableProblem without the table's name, and what its files or its function raise."""
+    before = signature_of(table)
+    found = _called(table) if table.function else _read_files(table)
+    if signature_of(table) != before:
+        raise TableProblem("its files changed while they were read: replace them by a rename")
+    if found.nbytes > TABLE_BYTES_MAX:
+        raise TableProblem(f"it takes {found.nbytes >> 20} MiB of memory, more than {TABLE_BYTES_MAX >> 20}")
+    if missing := [name for name in table.keys if name not in found.column_names]:
+        raise TableProblem(f"it has no column {', '.join(missing)}; its columns are {', '.join(found.column_names)}")
+    found = _without_dictionaries(found)
+    rows = found if schema is None else found.select(schema.names).cast(schema)
+    return Version(_as_struct(rows), _places(found, table.keys), before)
 
 
 def _without_dictionaries(found: pa.Table) -> pa.Table:

@@ -67,6 +67,7 @@ _RECORD_SETTINGS: Mapping[str, str] = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 

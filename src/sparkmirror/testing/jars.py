@@ -70,6 +70,9 @@ SPARK_CONNECTOR = JarSet(
 )
 """Spark's own Kafka connector; only `bench.records_source` fetches it. Of Spark 4.3 there is none yet."""
 
+H2 = JarSet("h2", "h2", "com.h2database", "2.5.252", size_bytes=2_700_000)
+"""A database with a server and a JDBC driver, in one jar: tests look tables of it up."""
+
 
 def kafka_of(version: str) -> JarSet:
     """The jars of another release, such as `3.9.1`. Raises EnvironmentProblem for a release without committed
@@ -190,7 +193,7 @@ def _sha256(path: Path) -> str:
 
 def main() -> None:
     """Fetches every set and prints its directory."""
-    for jar_set in (KAFKA, MIRROR_MAKER):
+    for jar_set in (KAFKA, MIRROR_MAKER, H2):
         print(f"{jar_set}: {fetch(jar_set)}", flush=True)
 
 

@@ -13,17 +13,27 @@ _NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 
 def group_by_name(
-    entries: Mapping[str, Entry], prefix: str, settings: Collection[str], kind: str, problems: Problems
+    entries: Mapping[str, Entry],
+    prefix: str,
+    settings: Collection[str],
+    kind: str,
+    problems: Problems,
+    families: tuple[str, ...] = (),
 ) -> dict[str, dict[str, Entry]]:
-    """The settings of each name, in the order of the file; what is none of `settings` is a problem. `kind` is what
-    the names are of, in a sentence."""
+    """The settings of each name, in the order of the file; what is none of `settings`, and begins with none of
+    `families`, is a problem. `kind` is what the names are of, in a sentence."""
     named: dict[str, dict[str, Entry]] = {}
     for key, entry in entries.items():
         if key.startswith(prefix):
             name, _, setting = key.removeprefix(prefix).partition(".")
-            if _NAME.fullmatch(name) and setting in settings:
+            if _NAME.fullmatch(name) and _is_known(setting, settings, families):
                 named.setdefault(name, {})[setting] = entry
             else:
-                hint = f"after {prefix}<name>. come {', '.join(settings)}; a name has letters, digits and `_`"
+                known = ", ".join([*settings, *(f"{one}…" for one in families)])
+                hint = f"after {prefix}<name>. come {known}; a name has letters, digits and `_`"
                 problems.error(f"`{entry.key}` is no setting of a {kind}", hint, entry)
     return named
+
+
+def _is_known(setting: str, settings: Collection[str], families: tuple[str, ...]) -> bool:
+    return setting in settings or any(setting.startswith(one) and setting != one for one in families)

@@ -94,6 +94,11 @@ class Transforms:
     tables: tuple[LookupTable, ...] = ()
     schemas: SchemaRegistries | None = None
 
+    @property
+    def databases(self) -> tuple[LookupTable, ...]:
+        """Those of the tables that databases have; none where no step could look anything up."""
+        return tuple(table for table in self.tables if table.jdbc is not None) if self.steps else ()
+
 
 NO_TRANSFORMS = Transforms()
 

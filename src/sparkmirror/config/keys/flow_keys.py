@@ -47,6 +47,42 @@ TRANSFORMS_TABLE_FUNCTION = Key(
     "`module:function`, which returns the table, instead of a path.",
     _NO_KEY,
 )
+TRANSFORMS_TABLE_JDBC_URL = Key(
+    "transforms.table.<name>.jdbc.url",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "A database (`jdbc:…`) that has the table, instead of a path; the driver's jar is named by `--conf spark.jars`.",
+    _NO_KEY,
+)
+TRANSFORMS_TABLE_JDBC_TABLE = Key(
+    "transforms.table.<name>.jdbc.table", Scope.FLOW, types.STRING, "", "Its table, or view.", _NO_KEY
+)
+TRANSFORMS_TABLE_JDBC_QUERY = Key(
+    "transforms.table.<name>.jdbc.query", Scope.FLOW, types.STRING, "", "A query, instead of a table.", _NO_KEY
+)
+TRANSFORMS_TABLE_JDBC_USER = Key(
+    "transforms.table.<name>.jdbc.user", Scope.FLOW, types.STRING, "", "The name to log in there.", _NO_KEY
+)
+TRANSFORMS_TABLE_JDBC_PASSWORD = Key(
+    "transforms.table.<name>.jdbc.password", Scope.FLOW, types.STRING, "", "The password to log in there.", _NO_KEY
+)
+TRANSFORMS_TABLE_JDBC_DRIVER = Key(
+    "transforms.table.<name>.jdbc.driver",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "The driver's class. Those of PostgreSQL, MySQL, MariaDB, SQL Server, Oracle, Db2 and H2 are known.",
+    _NO_KEY,
+)
+TRANSFORMS_TABLE_JDBC_OPTION = Key(
+    "transforms.table.<name>.jdbc.option.<option>",
+    Scope.FLOW,
+    types.STRING,
+    "",
+    "A further option of Spark's JDBC source, or of the driver.",
+    _NO_KEY,
+)
 TRANSFORMS_TABLE_FORMAT = Key(
     "transforms.table.<name>.format",
     Scope.FLOW,

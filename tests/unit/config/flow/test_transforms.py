@@ -73,13 +73,16 @@ def test_tables_are_files_or_functions_with_a_key() -> None:
     assert lake.format == "parquet"
 
 
+JDBC, KEY = "transforms.table.t.jdbc.", "transforms.table.t.key = id\n"
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("transforms.table.t.key = id\n", "the table `t` has neither a path nor a function"),
+        ("transforms.table.t.key = id\n", "the table `t` has none of a path, a function, a database"),
         (
             "transforms.table.t.path = x\ntransforms.table.t.function = m:f\ntransforms.table.t.key = id\n",
-            "the table `t` has both a path and a function",
+            "the table `t` has a path and a function",
         ),
         ("transforms.table.t.path = x\n", "the table `t` has no key"),
         ("transforms.table.t.path = x\ntransforms.table.t.keys = id\n", "`transforms.table.t.keys` is no setting of"),
@@ -93,11 +96,70 @@ def test_tables_are_files_or_functions_with_a_key() -> None:
             "transforms.table.t.path = x\ntransforms.table.t.key = id\ntransforms.table.t.format = orc\n",
             "format = orc` must be `parquet` or",
         ),
+        ("transforms.table.t.jdbc.url = jdbc:x\ntransforms.table.t.path = x\n", "`t` has a path and a database"),
+        (f"{JDBC}table = t\n{JDBC}user = u\n{KEY}", "`t` has no address of a database"),
+        (f"{JDBC}url = postgresql://h/d\n{JDBC}table = t\n{KEY}", "`t` has no address of a database"),
+        (f"{JDBC}url = jdbc:x\n{KEY}", "mm2:5: .*`t` has neither a table nor a query of it"),
+        (f"{JDBC}url = jdbc:x\n{JDBC}table = t\n{JDBC}query = SELECT 1\n{KEY}", "has both a table and a query"),
+        (
+            f"{JDBC}url = jdbc:x\n{JDBC}table = t\n{JDBC}option.dbTable = t\n{KEY}",
+            "write `transforms.table.t.jdbc.table`",
+        ),
+        (f"{JDBC}url = jdbc:x\n{JDBC}table = t\n{JDBC}option. = t\n{KEY}", "no setting of a table"),
     ],
 )
 def test_a_table_that_cannot_be_is_a_problem_of_its_line(lines: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         tables(lines)
+
+
+def test_a_table_of_a_database_is_read_by_spark_s_options() -> None:
+    (table,) = tables(
+        f"{JDBC}url = jdbc:postgresql://db/shop\n{JDBC}table = rates\n{JDBC}user = u\n{JDBC}password = s3cret\n"
+        f"{JDBC}driver = org.x.Driver\n{JDBC}option.fetchSize = 7\n{JDBC}option.trustStorePassword = open sesame\n{KEY}"
+    )
+    assert table.jdbc is not None and (table.path, table.function) == ("", "")
+    assert table.jdbc.source.line == 5
+    assert dict(table.jdbc.options) == {
+        "url": "jdbc:postgresql://db/shop", "dbtable": "rates", "user": "u", "password": "s3cret",
+        "driver": "org.x.Driver", "fetchsize": "7", "trustStorePassword": "open sesame",
+    }  # fmt: skip
+    assert set(table.jdbc.secrets) == {"s3cret", "open sesame"}
+    assert "s3cret" not in repr(table) and "sesame" not in repr(table)
+    (table,) = tables(f"{JDBC}url = jdbc:mysql://db/shop\n{JDBC}table = rates\n{KEY}")
+    assert table.jdbc is not None and dict(table.jdbc.options)["driver"] == "com.mysql.cj.jdbc.Driver"
+    (table,) = tables(f"{JDBC}url = jdbc:x\n{JDBC}query = SELECT 1\n{KEY}")
+    assert table.jdbc is not None
+    assert dict(table.jdbc.options) == {"fetchsize": "1000", "url": "jdbc:x", "query": "SELECT 1"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://db/shop?user=u&password=s3cret",
+        "jdbc:mysql://u:s3cret@db/shop",
+        "jdbc:sqlserver://db;user=u;Password=s3cret",
+        "jdbc:oracle:thin:u/s3cret@db:1521:x",
+        "jdbc:db2://db/shop:user=u;password=s3cret;",
+        "jdbc:mysql://address=(host=db)(user=u)(password=s3cret)/shop",
+    ],
+)
+def test_a_password_in_the_address_of_a_database_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"mm2:5: `transforms\.table\.t\.jdbc\.url` holds a password") as refused:
+        tables(f"{JDBC}url = {url}\n{JDBC}table = t\n{KEY}")
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://db:5432/shop?sslmode=verify-full",
+        "jdbc:oracle:thin:@//db:1521/x",
+        "jdbc:h2:tcp://h/mem:x;A=1",
+    ],
+)
+def test_an_address_without_a_password_is_taken(url: str) -> None:
+    assert len(tables(f"{JDBC}url = {url}\n{JDBC}table = t\n{KEY}")) == 1
 
 
 def warnings(text: str) -> list[str]:
