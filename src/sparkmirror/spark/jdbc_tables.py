@@ -30,6 +30,8 @@ from sparkmirror.spark.plan_check import refuse
 ANSWER_SECONDS_MAX: Final = 60.0
 """For one reading of a table. A flow waits for the first; of a later one that takes longer the log says so."""
 _SAY_SECONDS: Final = 60.0
+_MODE: Final = 0o600
+"""Spark writes files that others may read; the directory keeps them out already."""
 _NO_DRIVER: Final = ("ClassNotFoundException", "No suitable driver")
 
 log = logging.getLogger(__name__)
@@ -164,6 +166,7 @@ class _JdbcTable:
         began = self._asked_at
         if self._schema is None or not filecmp.cmp(fresh, self._file, shallow=False):
             version = read_unnamed(replace(self._copy, path=str(fresh)), self._schema)
+            fresh.chmod(_MODE)
             fresh.replace(self._file)
             if self._schema is not None:
                 log.info("%s: the table %s was read again, %d rows.", self._flow, self._table.name, len(version.rows))
