@@ -57,10 +57,13 @@ def main() -> int:
     parser.add_argument("part", choices=(COPIES, FILLERS_PART))
     parser.add_argument("--workloads", metavar="a,b", default="a,b,c,d")
     parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument(
+        "--times", type=int, default=1, metavar="N", help="N times the records of each work (default: 1)"
+    )
     given = parser.parse_args()
     load_before = os.getloadavg()[0]
     if given.part == COPIES:
-        works = [WORKLOADS[name] for name in given.workloads.split(",")]
+        works = [WORKLOADS[name].times(given.times) for name in given.workloads.split(",")]
         title, table = f"identical offsets against at least once, {given.turns} turns", _copies(works, given.turns)
     else:
         title, table = "offsets that are filled, one partition", _filled_table(_fill_all())
@@ -117,10 +120,13 @@ def _compared(work: Workload, pairs: list[tuple[Copy, Copy]]) -> Iterator[Compar
 
 
 def _copies_table(found: list[Compared]) -> str:
-    head = ["Work", "at least once", "identical offsets", "difference"]
+    head = ["Work", "at least once", "identical offsets", "difference", "noise"]
     return render_table(
         head,
-        [[one.subject, f"{one.before:,.1f}", f"{one.after:,.1f}", f"{one.difference:+.1%}"] for one in found],
+        [
+            [one.subject, f"{one.before:,.1f}", f"{one.after:,.1f}", f"{one.difference:+.1%}", f"± {one.noise:.1%}"]
+            for one in found
+        ],
     )
 
 
