@@ -110,6 +110,7 @@ class KeptChecker(Checker):
         self._places: dict[TopicPartition, dict[tuple[object, int], Written]] = {}
         self._failed: dict[TopicPartition, _Failed] = {}
         self._given_up: set[TopicPartition] = set()
+        self._taken_over: dict[TopicPartition, int] = {}
 
     # What stands where.
 
@@ -127,13 +128,15 @@ class KeptChecker(Checker):
 
     def first_wrong(self, where: TopicPartition) -> int | None:
         """The first offset of the target's log at which it has something else than its source, as far as the source has
-        anything there: what retention or compaction has removed of it nobody can compare."""
+        anything there: what retention or compaction has removed of it nobody can compare. So it is with a log that was
+        taken over: what the source lacks it may have had."""
         remote, topic = self.remote(where), self._scene.source.topics.get(where.topic)
         if remote is None or topic is None:
             return None
         places, known = self._place(where), self._scene.truth.of(where).records
         source = self._scene.source.partition(where)
         begins = 0 if source is None else source.log.start
+        taken_over = self._taken_over.get(where, 0) if "ledger lost" in self._scene.causes.of(where) else 0
         for one in remote.log.batches:
             if one.is_control:
                 continue
@@ -148,6 +151,8 @@ class KeptChecker(Checker):
                     continue
                 if wanted is not None and not wanted.is_compacted:
                     return record.offset
+                if record.offset < taken_over:
+                    continue
                 if own is None or not own.is_compacted:
                     return record.offset
         return None
@@ -176,6 +181,8 @@ class KeptChecker(Checker):
         if record is None or remote is None or "target cut" in self._scene.causes.of(where):
             return
         position = record.position  # Connect's record of it may come a moment later
+        if "ledger lost" in self._scene.causes.of(where):
+            self._taken_over.setdefault(where, position.offset)
         if position.offset > remote.log.high_watermark:
             self.fail(f"{where} stands at {position.offset} in the ledger, beyond {remote.log.high_watermark}")
         if truth.truncations:
