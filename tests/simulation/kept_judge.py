@@ -31,6 +31,7 @@ REASONS = {
     r"partitions on the source and": ("grown",),
     r"the source may not have its records any more": ("target deleted", "target cut"),
     r"no offset in common that could be compared": ("ledger lost",),
+    r"nobody knows whether they were mirrored": ("ledger lost", *_TURNED),
 }
 """Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
 3.9 have `taken by name` what was meant for the former log; of markers all do."""

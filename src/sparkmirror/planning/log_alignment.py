@@ -137,7 +137,7 @@ def _judge_foreign(facts: LogFacts) -> Verdict:
     if first < facts.ends:
         return Adopt(spread_samples(Hole(first, facts.ends)), GoOn())
     if facts.begins == facts.ends >= facts.source_begins:
-        return GoOn()
+        return _judge_empty(facts, facts.first, GoOn())
     return Refuse(
         f"the target's log ends at offset {facts.ends}, and its source's begins at {facts.source_begins}: they have no "
         "offset in common that could be compared"
@@ -158,9 +158,23 @@ def _hides(facts: LogFacts) -> int | None:
     return facts.first if facts.begins < facts.first else None
 
 
-def _prove(facts: LogFacts, first: int, hides: int | None) -> GoOn | Prove | Adopt:
+def _judge_empty(facts: LogFacts, first: int, then: GoOn) -> GoOn | Refuse:
+    """Of an empty log nothing tells whether it had the records before its end, and lost them, or never had them: its
+    start may be that of another log of the source."""
+    first = max(first, facts.source_begins)
+    if first >= facts.ends:
+        return then
+    return Refuse(
+        f"no position is stored, the target's log is empty at offset {facts.ends}, and its source has records from "
+        f"offset {first} on: nobody knows whether they were mirrored"
+    )
+
+
+def _prove(facts: LogFacts, first: int, hides: int | None) -> GoOn | Prove | Adopt | Refuse:
     """Sequence numbers that equal the offsets of a long log vouch for what is not read of it. A log that was adopted
     once, and mirrored since, has such ones too."""
+    if facts.begins == facts.ends:
+        return _judge_empty(facts, first, GoOn(hides))
     first = max(first, facts.begins, facts.source_begins)
     if first >= facts.ends:
         return GoOn(hides)

@@ -74,6 +74,9 @@ def test_each_state_that_a_killed_process_leaves_leads_on(facts: LogFacts, verdi
         (replace(LOG, stored=300, first=300, ends=299), "ends at offset 299, and had 300"),
         (replace(LOG, stored=300, first=300, ends=1001), "ends at offset 1001, and its source's at 1000"),
         (replace(LOG, ends=1001, last_sequence=1000), "ends at offset 1001, and its source's at 1000"),
+        # The start of a log that the source has no more, or one from which retention has removed all.
+        (replace(LOG, begins=3, ends=3, last_sequence=2), "has records from offset 0 on: nobody knows"),
+        (replace(LOG, begins=500, ends=500, source_begins=300, adopts=True), "has records from offset 300 on"),
     ],
 )
 def test_a_log_that_is_not_the_flows_own_is_refused_with_the_reason(facts: LogFacts, clause: str) -> None:
@@ -93,7 +96,7 @@ ADOPTED = replace(LOG, adopts=True, ends=500, begins=100)
         (replace(ADOPTED, first=1000), Adopt((Hole(100, 500),), GoOn())),  # as preserve.offsets.start = latest
         (replace(ADOPTED, last_sequence=17), Adopt((Hole(100, 500),), GoOn())),  # something wrote behind the flow
         (replace(ADOPTED, last_sequence=499), Adopt((Hole(100, 500),), GoOn())),  # adopted, and then mirrored
-        (replace(ADOPTED, begins=500), GoOn()),  # retention left nothing
+        (replace(ADOPTED, begins=500, source_begins=500), GoOn()),  # retention left nothing on both sides
         (replace(ADOPTED, ends=0, begins=0), GoOn()),
         (replace(ADOPTED, stored=500, first=500), GoOn()),
         (replace(ADOPTED, stored=400, first=400), Prove(Hole(400, 500), GoOn())),
