@@ -8,9 +8,12 @@ import pytest
 from tests.oracle import Client
 from tests.scenarios.data import Note, make_topics, numbered, write
 from tests.scenarios.mirror import MirrorOnce, StartMirror, flow_file
-from tests.scenarios.test_identical_offsets import assert_identical, commit, committed, file_of, spans
+from tests.scenarios.test_identical_offsets import assert_identical, begin_at, commit, committed, file_of, spans
 
 from sparkmirror.cli.main import main
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.log_edges import delete_before
+from sparkmirror.model import Cluster, TopicPartition
 
 pytestmark = pytest.mark.long
 
@@ -74,3 +77,24 @@ def test_a_log_in_which_one_record_differs_is_not_adopted(
     assert ended.status != 0
     assert "the target has something else at offset 31 than its source" in ended.errors
     assert spans(target, remote, 1) == {0: (0, 50)}
+
+
+def test_a_log_that_is_empty_behind_the_source_s_first_record_is_not_gone_on_with(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
+) -> None:
+    """Nothing tells whether it had them: the start of a topic that was made again since is such a log, too."""
+    topic, alias = unique("ledger"), unique("same")
+    remote = f"{alias}.{topic}"
+    make_topics(source, {topic: 1})
+    make_topics(target, {remote: 1})
+    write(source, topic, numbered(0, 50))
+    begin_at(target, remote, 3)
+    for lines in ([], ["preserve.offsets.adopt = .*"]):
+        ended = start_mirror(file_of(source, target, alias, topic, lines), "--once").finish()
+        assert ended.status != 0
+        assert "the target's log is empty at offset 3, and its source has records from offset 0 on" in ended.errors
+        assert spans(target, remote, 1) == {0: (3, 3)}
+    with open_admin(Cluster("old", source), "test") as admin:
+        delete_before(admin, {TopicPartition(topic, 0): 3})
+    assert start_mirror(file_of(source, target, alias, topic), "--once").finish().status == 0
+    assert_identical(source, target, topic, remote, 1)

@@ -236,6 +236,8 @@ MUTATIONS = (
     Mutation("a position is of no log before anything is appended", f"{_PRODUCE}/aligned_buffer.py",
              "super().extend(extent or Extent(self.append.topic, self.append.topic_id, 0))", "super().extend(extent)",
              kept=True),
+    Mutation("an empty log is gone on with at its end", "planning/log_alignment.py",
+             "    if first >= facts.ends:\n        return then\n", "    if True:\n        return then\n", kept=True),
     Mutation("what is taken over is not compared", "planning/adoption.py",
              "    for sample in samples:\n        lineage = proof.compare(where, remote, known, sample)\n",
              "    lineage = known\n", kept=True),

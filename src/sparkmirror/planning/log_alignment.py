@@ -128,7 +128,7 @@ def _judge_mixed(facts: LogFacts) -> Verdict:
     if facts.ends < facts.first or facts.ends - facts.begins > PROVED_MAX:
         return Refuse(_foreign(facts), is_foreign=True)
     whole, then = Hole(facts.begins, facts.ends), GoOn(_hides(facts))
-    return Prove(whole, then) if whole.first < whole.stop else then
+    return Prove(whole, then) if whole.first < whole.stop else _judge_empty(facts, facts.first, then)
 
 
 def _judge_foreign(facts: LogFacts) -> Verdict:

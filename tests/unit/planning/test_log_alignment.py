@@ -76,6 +76,7 @@ def test_each_state_that_a_killed_process_leaves_leads_on(facts: LogFacts, verdi
         (replace(LOG, ends=1001, last_sequence=1000), "ends at offset 1001, and its source's at 1000"),
         # The start of a log that the source has no more, or one from which retention has removed all.
         (replace(LOG, begins=3, ends=3, last_sequence=2), "has records from offset 0 on: nobody knows"),
+        (replace(LOG, begins=5, ends=5), "empty at offset 5, and its source has records from offset 0 on"),
         (replace(LOG, begins=500, ends=500, source_begins=300, adopts=True), "has records from offset 300 on"),
     ],
 )
