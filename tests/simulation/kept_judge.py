@@ -102,6 +102,12 @@ class _Failed:
     last: float
 
 
+def _end_of_batches(partition: Partition) -> int:
+    """A log that was cut within a hole ends behind its last batch: what is between is taken up when more comes."""
+    batches, end = partition.log.batches, partition.log.high_watermark
+    return min(end, batches[-1].last + 1) if batches else partition.log.start
+
+
 class KeptChecker(Checker):
     """As `Checker`, by offsets: positions count in the target's log that they are of."""
 
@@ -235,7 +241,7 @@ class KeptChecker(Checker):
             topic_id = self._scene.source.topics[where.topic].topic_id
             if position is None or position.topic_id != topic_id or where in failed:
                 return False
-            if position.offset < partition.log.high_watermark or not self._is_of_this_or_no_log(where):
+            if position.offset < _end_of_batches(partition) or not self._is_of_this_or_no_log(where):
                 return False
         return True
 
@@ -284,7 +290,7 @@ class KeptChecker(Checker):
 
     def _is_moved(self, partition: Partition) -> bool:
         position = self.view().position(partition.where)
-        return position is not None and position.offset >= partition.log.high_watermark
+        return position is not None and position.offset >= _end_of_batches(partition)
 
     def _tell_stall_of(self, partition: Partition) -> None:
         where, mirror = partition.where, self._scene.mirror

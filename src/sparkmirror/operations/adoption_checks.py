@@ -137,7 +137,7 @@ def _why_not(flow: FlowConfig, source: Admin, target: Admin, one: ForeignLog) ->
             is_committed = flow.consumer.isolation_level == "read_committed"
             proof = LogProof(source.connection.settings, target.connection.settings, is_committed, -1)
             try:
-                adopt(target, proof, one.partition, one.remote, Lineage(), samples, one.facts.ends)
+                adopt(target, proof, one.partition, one.remote, Lineage(), samples, one.facts)
             except (NotIdentical, ClusterError) as problem:
                 return f"{one.remote}: {problem.args[0]}"
     return ""

@@ -13,7 +13,9 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.log_edges import open_transactions
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.log_proof import LogProof
+from sparkmirror.planning.log_alignment import LogFacts, why_unknown
+from sparkmirror.planning.log_comparison import Common
+from sparkmirror.planning.log_proof import LogProof, NotIdentical
 from sparkmirror.policy.fillers import Hole
 
 
@@ -24,9 +26,9 @@ def adopt(
     remote: TopicPartition,
     known: Lineage,
     samples: Sequence[Hole],
-    end: int,
+    facts: LogFacts,
 ) -> Lineage:
-    """The lineage of the source's log at `end`, where the target's log ends; `known` is that of its topic.
+    """The lineage of the source's log where the target's log ends; `known` is that of its topic.
 
     Raises NotIdentical where the logs differ, ClusterError where something still writes to the target's.
     """
@@ -35,9 +37,14 @@ def adopt(
         raise ClusterError(
             f"a transaction is open in {remote} from offset {began} on: what writes there is to end first"
         )
+    common = Common()
     for sample in samples:
-        lineage = proof.compare(where, remote, known, sample)
+        lineage = proof.compare(where, remote, known, sample, common)
+    if reason := why_unknown(facts, common.count):
+        raise NotIdentical(reason)
     found = target.log_ends([remote]).of(remote)
-    if found != end:
-        raise ClusterError(f"{remote} grew from offset {end} to {found} meanwhile: what writes there is to end first")
+    if found != facts.ends:
+        raise ClusterError(
+            f"{remote} grew from offset {facts.ends} to {found} meanwhile: what writes there is to end first"
+        )
     return lineage

@@ -128,7 +128,7 @@ def _judge_mixed(facts: LogFacts) -> Verdict:
     if facts.ends < facts.first or facts.ends - facts.begins > PROVED_MAX:
         return Refuse(_foreign(facts), is_foreign=True)
     whole, then = Hole(facts.begins, facts.ends), GoOn(_hides(facts))
-    return Prove(whole, then) if whole.first < whole.stop else _judge_empty(facts, facts.first, then)
+    return Prove(whole, then) if whole.first < whole.stop else _judge_empty(facts, then)
 
 
 def _judge_foreign(facts: LogFacts) -> Verdict:
@@ -137,7 +137,7 @@ def _judge_foreign(facts: LogFacts) -> Verdict:
     if first < facts.ends:
         return Adopt(spread_samples(Hole(first, facts.ends)), GoOn())
     if facts.begins == facts.ends >= facts.source_begins:
-        return _judge_empty(facts, facts.first, GoOn())
+        return _judge_empty(facts, GoOn())
     return Refuse(
         f"the target's log ends at offset {facts.ends}, and its source's begins at {facts.source_begins}: they have no "
         "offset in common that could be compared"
@@ -158,23 +158,29 @@ def _hides(facts: LogFacts) -> int | None:
     return facts.first if facts.begins < facts.first else None
 
 
-def _judge_empty(facts: LogFacts, first: int, then: GoOn) -> GoOn | Refuse:
-    """Of an empty log nothing tells whether it had the records before its end, and lost them, or never had them: its
-    start may be that of another log of the source."""
-    first = max(first, facts.source_begins)
-    if first >= facts.ends:
-        return then
-    return Refuse(
-        f"no position is stored, the target's log is empty at offset {facts.ends}, and its source has records from "
+def why_unknown(facts: LogFacts, common: int) -> str:
+    """Why nobody knows whether the target had what its source has before the target's log begins, "" where that is
+    known: that log's start may be that of another log of the source, unless they have records in `common`."""
+    first = max(facts.first, facts.source_begins)
+    if facts.stored is not None or common or first >= facts.begins:
+        return ""
+    state = "is empty at" if facts.begins == facts.ends else "has nothing in common with its source's and begins at"
+    return (
+        f"no position is stored, the target's log {state} offset {facts.begins}, and its source has records from "
         f"offset {first} on: nobody knows whether they were mirrored"
     )
+
+
+def _judge_empty(facts: LogFacts, then: GoOn) -> GoOn | Refuse:
+    reason = why_unknown(facts, 0)
+    return Refuse(reason) if reason else then
 
 
 def _prove(facts: LogFacts, first: int, hides: int | None) -> GoOn | Prove | Adopt | Refuse:
     """Sequence numbers that equal the offsets of a long log vouch for what is not read of it. A log that was adopted
     once, and mirrored since, has such ones too."""
     if facts.begins == facts.ends:
-        return _judge_empty(facts, first, GoOn(hides))
+        return _judge_empty(facts, GoOn(hides))
     first = max(first, facts.begins, facts.source_begins)
     if first >= facts.ends:
         return GoOn(hides)

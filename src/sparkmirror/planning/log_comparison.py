@@ -8,6 +8,7 @@ are not compared: the target may stamp its own.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sparkmirror.batch.header import CODEC_MASK, MAGIC
@@ -49,24 +50,38 @@ class _Log:
         self._stretches.extendleft(reversed(list(_records(batch))))
 
 
-def first_difference(source: Iterable[OwnedBatch], target: Iterable[OwnedBatch]) -> int | None:
-    """The first offset at which the logs do not agree, None without one; both in the order of offsets."""
-    return _compare(_Log(source, _has_no_record), _Log(target, _is_filler))
+@dataclass(slots=True)
+class Common:
+    """Records, or whole batches, that two logs were found to have at the same offsets. Logs that agree may have none:
+    where one has nothing, it agrees."""
+
+    count: int = 0
 
 
-def first_parting(one: Iterable[OwnedBatch], other: Iterable[OwnedBatch], *, is_committed: bool) -> int | None:
+def first_difference(
+    source: Iterable[OwnedBatch], target: Iterable[OwnedBatch], common: Common | None = None
+) -> int | None:
+    """The first offset at which the logs do not agree, None without one; both in the order of offsets. What they have
+    in `common` is counted."""
+    return _compare(_Log(source, _has_no_record), _Log(target, _is_filler), common or Common())
+
+
+def first_parting(
+    one: Iterable[OwnedBatch], other: Iterable[OwnedBatch], *, is_committed: bool, common: Common | None = None
+) -> int | None:
     """As `first_difference`, of logs of which either may be the copy; `is_committed` says how both were read."""
     is_void = _has_no_record if is_committed else _is_filler
-    return _compare(_Log(one, is_void), _Log(other, is_void))
+    return _compare(_Log(one, is_void), _Log(other, is_void), common or Common())
 
 
-def _compare(here: _Log, there: _Log) -> int | None:
+def _compare(here: _Log, there: _Log, common: Common) -> int | None:
     while (one := here.head()) is not None and (other := there.head()) is not None:
         if one.stop <= other.first:
             here.step()
         elif other.stop <= one.first:
             there.step()
         elif _are_same_batch(one, other):
+            common.count += 1
             here.step()
             there.step()
         elif one.batch is not None:
@@ -76,6 +91,7 @@ def _compare(here: _Log, there: _Log) -> int | None:
         elif _disagree(one, other):
             return max(one.first, other.first)
         else:
+            common.count += one.record is not None and other.record is not None
             (here if one.stop <= other.stop else there).step()
     return None
 

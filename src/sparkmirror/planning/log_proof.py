@@ -11,7 +11,7 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch, read_owners
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.log_comparison import first_difference, first_parting
+from sparkmirror.planning.log_comparison import Common, first_difference, first_parting
 from sparkmirror.policy.fillers import Hole
 
 
@@ -32,10 +32,19 @@ class LogProof:
     is_committed: bool
     producer_id: int
 
-    def prove(self, where: TopicPartition, remote: TopicPartition, known: Lineage, read: Hole, there: int) -> Lineage:
+    def prove(
+        self,
+        where: TopicPartition,
+        remote: TopicPartition,
+        known: Lineage,
+        read: Hole,
+        there: int,
+        common: Common,
+    ) -> Lineage:
         """The lineage of the source's log at `read.stop`, which was `known` at `read.first`.
 
-        The target is read from offset `there` on. Raises NotIdentical, and ClusterError where a log cannot be read.
+        The target is read from offset `there` on; what the logs have in `common` is counted. Raises NotIdentical, and
+        ClusterError where a log cannot be read.
         """
         passed = _Passed(known)
         epoch = known.leader_epoch
@@ -44,7 +53,7 @@ class LogProof:
         )
         target = require_own(read_owners(self.target, remote, there, read.stop), self.producer_id)
         try:
-            found = first_difference(source, target)
+            found = first_difference(source, target, common)
             deque(target, maxlen=0)
             deque(source, maxlen=0)
         except ClusterUnreachable:
@@ -56,14 +65,17 @@ class LogProof:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
         return passed.lineage
 
-    def compare(self, where: TopicPartition, remote: TopicPartition, known: Lineage, offsets: Hole) -> Lineage:
+    def compare(
+        self, where: TopicPartition, remote: TopicPartition, known: Lineage, offsets: Hole, common: Common
+    ) -> Lineage:
         """As `prove`, of records that anybody may have written on the target."""
         passed = _Passed(known)
         source, target = (
             read_owners(settings, place, *offsets, is_committed=self.is_committed)
             for settings, place in ((self.source, where), (self.target, remote))
         )
-        found = first_parting(passed.note(source, offsets.first), target, is_committed=self.is_committed)
+        noted = passed.note(source, offsets.first)
+        found = first_parting(noted, target, is_committed=self.is_committed, common=common)
         if found is not None:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
         return passed.lineage

@@ -38,7 +38,9 @@ from sparkmirror.planning.log_alignment import (
     is_of_this_log,
     judge,
     why_misfit,
+    why_unknown,
 )
+from sparkmirror.planning.log_comparison import Common
 from sparkmirror.planning.log_proof import Foreign, LogProof, NotIdentical
 from sparkmirror.policy.fillers import SEQUENCES, Hole, id_prefix, transactional_ids
 
@@ -277,7 +279,7 @@ class OffsetStarts:
                 return self._hide(then.hides, pair, lineage)
             case Adopt(samples, then):
                 known, proof = Lineage(pair.known.topic_id), self._proof(pair)
-                lineage = adopt(self._target, proof, pair.where, pair.remote, known, samples, pair.facts.ends)
+                lineage = adopt(self._target, proof, pair.where, pair.remote, known, samples, pair.facts)
                 return self._hide(then.hides, pair, lineage)
             case GoOn(hides):
                 is_exact = pair.facts.stored == pair.facts.ends
@@ -293,7 +295,11 @@ class OffsetStarts:
         begins = max(offsets.first if pair.facts.stored is None else pair.facts.stored, pair.facts.source_begins)
         known = pair.known if begins == pair.facts.stored else Lineage(pair.known.topic_id)
         read = Hole(min(begins, offsets.stop), offsets.stop)
-        return self._proof(pair).prove(pair.where, pair.remote, known, read, offsets.first)
+        common = Common()
+        lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, offsets.first, common)
+        if reason := why_unknown(pair.facts, common.count):
+            raise NotIdentical(reason)
+        return lineage
 
     def _fill(self, hole: Hole, pair: _Pair) -> Position | None:
         seconds = float("inf") if self._is_patient else self._fills_until - time.monotonic()
