@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _TURNED = ("source cut", "source made again")
 REASONS = {
     r"came to stand at offset": ("foreign", "target cut", "taken by name", "forgets"),
+    r"empty records for offset \d+ came to stand": ("target deleted",),
     r"somebody else has written records": ("foreign",),
     r"something else at offset": ("foreign", "target cut", "target deleted", "forgets", *_TURNED),
     r"the source's log (goes on at offset|is another one)": _TURNED,
@@ -34,7 +35,7 @@ REASONS = {
     r"nobody knows whether they were mirrored": ("ledger lost", *_TURNED),
 }
 """Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
-3.9 have `taken by name` what was meant for the former log; of markers all do."""
+3.9 have `taken by name` what was meant for the former log; of markers and empty records all do."""
 _WRONG_MAX = 5
 """Batches that a process may have under way when the first of them is found at a wrong offset."""
 
