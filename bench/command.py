@@ -131,7 +131,7 @@ def _compare(args: argparse.Namespace) -> str:
     courses = _courses(args) if CAUGHT_UP in parts else ()
     comparison = Comparison(
         CONTESTANTS[contestant],
-        tuple(work.quick() if args.quick else work for work in works),
+        tuple(work.quick() if args.quick else work.times(args.times) for work in works),
         tuple(course.quick() if args.quick else course for course in courses),
         args.turns,
         _say,

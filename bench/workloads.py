@@ -70,7 +70,7 @@ class Workload:
         return replace(self, records=self.records // QUICK_DIVISOR)
 
     def times(self, number: int) -> "Workload":
-        """So many times as many records: of a copy that lasts seconds the JVMs' compilers take a large part."""
+        """So many times as many records: of a copy that lasts seconds the JVMs' compilers take a part."""
         return replace(self, records=self.records * number)
 
 

@@ -19,11 +19,11 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
-from sparkmirror.kafka.errors import is_absent, is_broken_handshake, is_refused_login, quiet_client_logging, translate
+from sparkmirror.kafka.client_setup import prepare_clients
+from sparkmirror.kafka.errors import is_absent, is_broken_handshake, is_refused_login, translate
 from sparkmirror.kafka.patience import Patience
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.broker_links import BrokerLinks
-from sparkmirror.kafka.wire.response_classes import keep_response_classes
 from sparkmirror.kafka.wrong_port import with_cause
 
 BOOTSTRAP_SECONDS_MAX = 10.0
@@ -110,8 +110,7 @@ class ClusterConnection:
 
     def __init__(self, settings: ClientSettings, bootstrap_seconds_max: float = BOOTSTRAP_SECONDS_MAX) -> None:
         """Connects. Raises ClusterUnreachable or AuthenticationFailed within `bootstrap_seconds_max`."""
-        quiet_client_logging()
-        keep_response_classes()
+        prepare_clients()
         self.settings = settings
         self._closed = threading.Event()
         self._links = BrokerLinks(settings)

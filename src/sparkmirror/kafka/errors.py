@@ -3,7 +3,6 @@
 Called by everything in `sparkmirror.kafka`; nothing outside it ever sees a `kafka.errors` class.
 """
 
-import logging
 import ssl
 from collections.abc import Iterator
 
@@ -51,11 +50,6 @@ class RequestRefused(ClusterError):
         super().__init__(message, hint)
         self.code = code
         self.name = error_name(code)
-
-
-def quiet_client_logging() -> None:
-    """Silences kafka-python: it logs connection settings, passwords included, at debug, and each retry at error."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 def error_name(code: int) -> str:

@@ -13,10 +13,10 @@ from kafka.errors import BrokerResponseError
 
 from sparkmirror.errors import ClusterError, ProtocolError
 from sparkmirror.kafka.client_records import use_fast_checksums
-from sparkmirror.kafka.errors import quiet_client_logging, translate
+from sparkmirror.kafka.client_setup import prepare_clients
+from sparkmirror.kafka.errors import translate
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.appending import Appender
-from sparkmirror.kafka.wire.response_classes import keep_response_classes
 from sparkmirror.model import Cluster, TopicPartition
 
 Record = tuple[bytes, bytes | None]
@@ -31,8 +31,7 @@ class Publisher:
 
     def __init__(self, cluster: Cluster, role: str, seconds_max: float = 30.0) -> None:
         """Connects when something is written; no `write` takes longer than `seconds_max`. Raises ConfigError."""
-        quiet_client_logging()
-        keep_response_classes()
+        prepare_clients()
         self._settings = client_settings(cluster, role)
         self._seconds_max = seconds_max
         self._appender = Appender(self._settings)
@@ -142,8 +141,7 @@ class AtomicWriter:
 
     def __init__(self, cluster: Cluster, role: str, transactional_id: str | None, seconds_max: float = 30.0) -> None:
         """Connects, and takes the id over. Raises ClusterError, AuthorizationFailed without access to the id."""
-        quiet_client_logging()
-        keep_response_classes()
+        prepare_clients()
         use_fast_checksums()
         self._settings = client_settings(cluster, role)
         self._seconds_max = seconds_max

@@ -15,10 +15,10 @@ from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX, UNPACKED_BYTES_MAX
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.client_records import bound_batches, use_fast_checksums
+from sparkmirror.kafka.client_setup import prepare_clients
 from sparkmirror.kafka.connection import BOOTSTRAP_SECONDS_MAX, fail_fast_client
-from sparkmirror.kafka.errors import quiet_client_logging, translate
+from sparkmirror.kafka.errors import translate
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.response_classes import keep_response_classes
 from sparkmirror.model import TopicPartition
 
 _POLL_SECONDS_MAX = 0.5
@@ -66,8 +66,7 @@ class TopicTail:
         than 128 MiB raises ProtocolError when it is polled. Raises ClusterUnreachable or AuthenticationFailed within 10
         s.
         """
-        quiet_client_logging()
-        keep_response_classes()
+        prepare_clients()
         use_fast_checksums()
         self._settings = settings
         self._clock = clock

@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka.protocol.api_header import ResponseClassRegistry
 
-from sparkmirror.kafka.wire.response_classes import keep_response_classes
+from sparkmirror.kafka.client_setup import prepare_clients
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unread")
 def test_the_class_of_an_answer_outlives_a_race_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_response_classes()
+    prepare_clients()
     began, overtaken = Event(), Event()
     register = ResponseClassRegistry.register_response_class
 
