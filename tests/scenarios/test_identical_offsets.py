@@ -128,6 +128,35 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
         assert "offsets are identical in 2 partitions" in capsys.readouterr().out, verb
 
 
+def test_what_retention_takes_before_anything_was_mirrored_is_a_gap_and_no_late_start(
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    mirror_once: MirrorOnce,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic, alias = unique("ledger"), unique("same")
+    text = file_of(source, target, alias, topic)
+    make_topics(source, {topic: 1})
+    mirror_once(text)
+
+    write(source, topic, [Note(b"v%d" % at, b"k", 0) for at in range(50)])
+    with open_admin(Cluster("retention", source), "test") as admin:
+        delete_before(admin, {TopicPartition(topic, 0): 30})
+    mirror_once(text)
+
+    remote = f"{alias}.{topic}"
+    assert places(target, remote) == places(source, topic)
+    assert spans(target, remote, 1)[0][1] == 50
+    file = tmp_path / "gaps.properties"
+    file.write_text(text)
+    capsys.readouterr()
+    main(["gaps", str(file), "--format", "json"])
+    ((gap,),) = json.loads(capsys.readouterr().out).values()
+    assert (gap["cause"], gap["expected"], gap["resumed"]) == ("retention", 0, 30)
+
+
 def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
     source: Client,
     target: Client,

@@ -218,15 +218,9 @@ class KeptChecker(Checker):
     ) -> bool:
         partition = self._scene.source.partition(where)
         if partition is None or one.offset < partition.log.start:
-            remade = self._scene.causes.of(where) & {"target deleted", "target cut"}
-            if remade or one.offset < self._first_mirrored(where):
+            if self._scene.causes.of(where) & {"target deleted", "target cut"}:
                 return False
         return super()._is_owed(one, truth, arrived, gaps, where)
-
-    def _first_mirrored(self, where: TopicPartition) -> int:
-        """Where the target's log begins: what is before was deleted on the source before the flow began."""
-        remote = self.remote(where)
-        return 0 if remote is None else remote.log.start
 
     def is_caught_up(self) -> bool:
         """Or FAILED, unless a person rebuilds it."""

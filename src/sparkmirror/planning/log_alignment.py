@@ -114,7 +114,7 @@ def judge(facts: LogFacts) -> Verdict:
     """What is to be done before the partition is mirrored."""
     if facts.ends > facts.source_end and facts.ends > facts.first:
         return Refuse(f"the target's log ends at offset {facts.ends}, and its source's at {facts.source_end}")
-    if facts.stored is not None and facts.ends:
+    if facts.stored is not None:
         return _judge_known(facts, facts.stored)
     if not facts.is_all_ours:
         return _judge_foreign(facts) if facts.adopts else _judge_mixed(facts)

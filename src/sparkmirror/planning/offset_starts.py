@@ -51,6 +51,7 @@ _FILL_SECONDS: Final = 20.0
 _POLICY_VIOLATION: Final = 44
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
+_REMADE: Final = "its topic on the target was deleted and made again meanwhile"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
 
 
@@ -118,12 +119,20 @@ class OffsetStarts:
         try:
             self._end_transactions(items)
             logs = self._read_logs(items, producer_id)
+            remade = self._remade(items)
         except (RequestRefused, AuthorizationFailed, OffsetsUnknown, TransactionUnfinished) as problem:
             if len(items) == 1:
                 return self._put_off(items[0], problem)
             half = len(items) // 2
             return self._begin_all(items[:half], producer_id) + self._begin_all(items[half:], producer_id)
-        return [begun for item in items for begun in self._begin(item, logs, producer_id)]
+        late = [begun for item in remade for begun in self._put_off(item, SparkMirrorError(_REMADE))]
+        return late + [begun for item in items if item not in remade for begun in self._begin(item, logs, producer_id)]
+
+    def _remade(self, items: Collection[Assigned]) -> list[Assigned]:
+        """Those whose topic on the target is another one since it was looked up: its log may be either's."""
+        there = self._target.list_topics({self._remote(item.partition).topic for item in items})
+        gone = [name for name, topic in there.items() if is_another_topic(self._there[name].topic_id, topic.topic_id)]
+        return [item for item in items if self._remote(item.partition).topic in gone]
 
     def _put_off(self, item: Assigned, problem: SparkMirrorError) -> list[Assigned]:
         """Another look may find it ready; a run that is to end has none."""
@@ -191,9 +200,7 @@ class OffsetStarts:
         begins = self._known(self._target.earliest_offsets(remotes))
         source_begins = self._known(self._source.earliest_offsets(here))
         source_ends = self._known(self._source.latest_offsets(here))
-        is_new = [
-            item.partition for item in items if not ends.get(self._remote(item.partition)) or not self._standing(item)
-        ]
+        is_new = [item.partition for item in items if self._begins_anew(item, ends.get(self._remote(item.partition)))]
         first = first_offsets(self._flow, self._source, is_new, all_of_them=self._is_patient)
         return _Logs(begins, ends, last, source_begins, source_ends, first)
 
@@ -207,9 +214,10 @@ class OffsetStarts:
         topic = self._there.get(self._flow.remote_topic(item.partition.topic))
         return record if record is not None and is_of_this_log(record, topic) else None
 
-    def _standing(self, item: Assigned) -> int | None:
+    def _begins_anew(self, item: Assigned, ends: int | None) -> bool:
+        """Whether nothing was mirrored of the source's log yet: a stored position is one of a log that was deleted."""
         record = self._stored(item)
-        return None if record is None else record.position.offset
+        return record is None or (not ends and self._is_of_former_source(item, record))
 
     def _begin(self, item: Assigned, logs: _Logs, producer_id: int) -> list[Assigned]:
         """Nothing where the partition is not ready."""
@@ -227,20 +235,22 @@ class OffsetStarts:
     def _find_start(self, item: Assigned, logs: _Logs, producer_id: int) -> Assigned | None:
         """Raises NotIdentical, ClusterError."""
         where, remote = item.partition, self._remote(item.partition)
-        record = self._stored(item)
         if not (remote in logs.ends and remote in logs.begins):
             return None
         if not (where in logs.source_ends and where in logs.source_begins):
             return None
-        ends, stored = logs.ends[remote], None if record is None else record.position.offset
-        first = logs.first.get(where) if stored is None or not ends else stored
-        if first is None:
-            return None
+        ends, record = logs.ends[remote], self._stored(item)
         if ends and self._is_of_former_source(item, record):
             raise NotIdentical("the source's topic was made again, and the target has the records of the former one")
+        if self._begins_anew(item, ends):
+            record = None
+        stored = None if record is None else record.position.offset
+        first = logs.first.get(where) if stored is None else stored
+        if first is None:
+            return None
         edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
         facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic))
-        known = Lineage.of(record.position) if record is not None and ends else Lineage(item.topic_id)
+        known = Lineage(item.topic_id) if record is None else Lineage.of(record.position)
         verdict = judge(facts)
         reached = self._carry_out(verdict, _Pair(where, remote, producer_id, facts, known))
         if reached is None:

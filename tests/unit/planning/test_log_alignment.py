@@ -54,7 +54,7 @@ LOG = LogFacts(stored=None, first=0, source_end=1000, begins=0, ends=0)
         (replace(LOG, stored=900, first=900, source_begins=700, ends=900), GoOn(hides=700)),  # a broker has forgotten
         (replace(LOG, stored=800, first=800, source_begins=700, ends=900), Prove(Hole(800, 900), GoOn(hides=700))),
         (replace(LOG, stored=900, first=900, source_begins=700, begins=1, ends=900), GoOn()),
-        (replace(LOG, stored=300, first=0, ends=0), GoOn()),  # the topic was deleted: all of it comes again
+        (replace(LOG, stored=0, first=0, source_begins=700), GoOn()),  # its source lost them first: that is a gap
         (
             replace(LOG, first=10**8, source_end=10**9, begins=10**8, ends=2 * 10**8, last_sequence=2 * 10**8 - 1),
             Prove(Hole(2 * 10**8 - PROVED_MAX, 2 * 10**8), GoOn()),
@@ -72,6 +72,7 @@ def test_each_state_that_a_killed_process_leaves_leads_on(facts: LogFacts, verdi
         (replace(LOG, first=700, ends=5), "has 5 offsets that this flow has not written"),
         (replace(LOG, source_end=10**9, ends=PROVED_MAX + 1), "that this flow has not written"),
         (replace(LOG, stored=300, first=300, ends=299), "ends at offset 299, and had 300"),
+        (replace(LOG, stored=300, first=300, ends=0), "ends at offset 0, and had 300"),
         (replace(LOG, stored=300, first=300, ends=1001), "ends at offset 1001, and its source's at 1000"),
         (replace(LOG, ends=1001, last_sequence=1000), "ends at offset 1001, and its source's at 1000"),
         # The start of a log that the source has no more, or one from which retention has removed all.
