@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka.protocol.producer import AddPartitionsToTxnRequest
+from tests.faults.numbered import wait_until
 from tests.faults.test_lost_records import delete_topic
 from tests.scenarios.test_transactions import write_transactions
 
@@ -317,7 +318,7 @@ def test_where_a_transaction_begins_is_known_while_it_is_open(
     producer.flush(30)
     assert open_transactions(target, [where]) == {where: 3}
     producer.abort_transaction(30)
-    assert open_transactions(target, [where]) == {where: None}
+    wait_until(lambda: open_transactions(target, [where]) == {where: None}, "the transaction ends")
 
 
 def test_a_batch_of_somebody_else_is_recognised(

@@ -82,10 +82,12 @@ class _Made:
 
 @dataclass(slots=True)
 class _Bindings:
-    """Of the target. `persons` are those that a person has made, and not the mirror before without revoking it."""
+    """Of the target. `persons` are those that a person has made, and not the mirror before without revoking it.
+    `again` are the mirror's that persons removed and made again: whether they are its own still, its notes say."""
 
     persons: dict[Acl, float] = field(default_factory=dict)
     mirrors: dict[Acl, _Made] = field(default_factory=dict)
+    again: set[Acl] = field(default_factory=set)
 
 
 class AclJudge:
@@ -137,10 +139,17 @@ class AclJudge:
                 self._removed_at = self._scene.world.now
             return f"{_shown(one)} is removed from {cluster.alias}"
         one = self._draw(random) if is_source else self._draw_on_target(random)
-        if not is_source and one not in cluster.acls.bindings and one not in self._own.mirrors:
-            self._own.persons[one] = self._scene.world.now
+        if not is_source and one not in cluster.acls.bindings:
+            self._take_from_person(one)
         cluster.acls.add(one)
         return f"{_shown(one)} is added to {cluster.alias}"
+
+    def _take_from_person(self, one: Acl) -> None:
+        """The mirror forgets what is gone in its next round, so until then it takes this for its own."""
+        if one in self._own.mirrors:
+            self._own.again.add(one)
+        else:
+            self._own.persons[one] = self._scene.world.now
 
     def _draw(self, random: Random) -> Acl:
         is_denied = random.random() < _DENIAL_SHARE
@@ -198,10 +207,12 @@ class AclJudge:
             self._judge_allowed(look, self._not_of_persons(before), self._not_of_persons(after))
         for one in asked.deletions:
             self._own.mirrors.pop(one, None)
+            self._own.again.discard(one)
             self._revoked[one] = world.now
         for one in asked.creations:
             if one not in before:
                 self._own.mirrors[one] = _Made(self._asking(), world.now)
+                self._own.again.discard(one)
             elif self._own.persons.get(one, 0.0) > look.target_at - _STALE_SECONDS:
                 del self._own.persons[one]  # both have made it in the same moment
                 self._own.mirrors[one] = _Made(self._asking(), world.now)
@@ -261,8 +272,8 @@ class AclJudge:
         lacking = [one for one in sorted(source) if not self._has(target, one)]
         found = [f"the target has nothing of {_shown(one)}" for one in lacking]
         if self._revokes:
-            left = target - self._own.persons.keys()
             noted = self._noted()
+            left = target - self._own.persons.keys() - (self._own.again - noted)
             found += [
                 f"{_shown(one)} is left on the target, and nothing of the source asks for it"
                 for one in sorted(left)
