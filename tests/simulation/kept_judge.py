@@ -217,9 +217,9 @@ class KeptChecker(Checker):
         self, one: Written, truth: PartitionTruth, arrived: set[bytes], gaps: list[Gap], where: TopicPartition
     ) -> bool:
         partition = self._scene.source.partition(where)
-        if partition is None or one.offset < partition.log.start:
-            if self._scene.causes.of(where) & {"target deleted", "target cut"}:
-                return False
+        is_gone = partition is None or one.offset < partition.log.start
+        if is_gone and self._scene.causes.of(where) & {"target deleted", "target cut"}:
+            return False
         return super()._is_owed(one, truth, arrived, gaps, where)
 
     def is_caught_up(self) -> bool:
