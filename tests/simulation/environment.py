@@ -38,6 +38,7 @@ import sparkmirror.pipeline.relay.board
 import sparkmirror.pipeline.relay.ring
 import sparkmirror.planning.hand_over
 import sparkmirror.planning.log_alignment
+import sparkmirror.planning.log_proof
 import sparkmirror.planning.offset_starts
 import sparkmirror.planning.planner
 import sparkmirror.planning.sizing
@@ -403,7 +404,8 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
 def _kept_numbers(kept: Kept) -> list[tuple[Any, str, Any]]:
     """Where sequence numbers begin again, and how many empty records a batch has."""
     fillers, policy = sparkmirror.kafka.offset_fillers, sparkmirror.policy.fillers
-    users = (fillers, policy, sparkmirror.planning.log_alignment, sparkmirror.planning.offset_starts)
+    planning = sparkmirror.planning
+    users = (fillers, policy, planning.log_alignment, planning.log_proof, planning.offset_starts)
     return [
         *((module, "SEQUENCES", kept.sequences) for module in users),
         (sparkmirror.pipeline.produce.in_flight, "_SEQUENCE_MASK", kept.sequences - 1),

@@ -21,6 +21,7 @@ REASONS = {
     r"came to stand at offset": ("foreign", "target cut", "taken by name", "forgets"),
     r"empty records for offset \d+ came to stand": ("target deleted",),
     r"somebody else has written records": ("foreign",),
+    r"were appended twice, or late": ("forgets", "target cut", "target deleted"),
     r"something else at offset": ("foreign", "target cut", "target deleted", "forgets", *_TURNED),
     r"the source's log (goes on at offset|is another one)": _TURNED,
     r"the target's log ends at offset \d+, and its source's at": ("foreign", "forgets", *_TURNED),
@@ -218,9 +219,18 @@ class KeptChecker(Checker):
     ) -> bool:
         partition = self._scene.source.partition(where)
         is_gone = partition is None or one.offset < partition.log.start
-        if is_gone and self._scene.causes.of(where) & {"target deleted", "target cut"}:
+        causes = self._scene.causes.of(where)
+        if is_gone and (
+            causes & {"target deleted", "target cut"} or ("foreign" in causes and self._has_marker(one, where))
+        ):
             return False
         return super()._is_owed(one, truth, arrived, gaps, where)
+
+    def _has_marker(self, one: Written, where: TopicPartition) -> bool:
+        """Somebody else's, by `causes`: where the source has lost the record too, nothing shows that it had one."""
+        remote = self.remote(where)
+        batches = () if remote is None else remote.log.batches
+        return any(batch.is_control and batch.base <= one.offset <= batch.last for batch in batches)
 
     def is_caught_up(self) -> bool:
         """Or FAILED, unless a person rebuilds it."""

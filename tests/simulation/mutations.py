@@ -244,6 +244,8 @@ MUTATIONS = (
     Mutation("logs without a record in common are gone on with", "planning/log_alignment.py",
              "if facts.stored is not None or common or first >= facts.begins:",
              "if facts.stored is not None or first >= facts.begins or facts.begins < facts.ends:", kept=True),
+    Mutation("a batch that was appended twice counts", "planning/log_proof.py",
+             "if before is not None and not _continues(before, batch):", "if False:", kept=True),
     Mutation("what is taken over is not compared", "planning/adoption.py",
              "        lineage = proof.compare(where, remote, known, sample, common)\n",
              "        lineage, common.count = known, 1\n", kept=True),

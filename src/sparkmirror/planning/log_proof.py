@@ -12,7 +12,7 @@ from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch, read_owne
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.log_comparison import Common, first_difference, first_parting
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.policy.fillers import SEQUENCES, Hole
 
 
 class NotIdentical(SparkMirrorError):
@@ -43,8 +43,8 @@ class LogProof:
     ) -> Lineage:
         """The lineage of the source's log at `read.stop`, which was `known` at `read.first`.
 
-        The target is read from offset `there` on; what the logs have in `common` is counted. Raises NotIdentical, and
-        ClusterError where a log cannot be read.
+        The target is read from offset `there` on, which may lie before; what the logs have in `common` is counted.
+        Raises NotIdentical, and ClusterError where a log cannot be read.
         """
         passed = _Passed(known)
         epoch = known.leader_epoch
@@ -98,11 +98,25 @@ class _Passed:
 
 
 def require_own(batches: Iterable[OwnedBatch], producer_id: int) -> Iterator[OwnedBatch]:
-    """The batches. Raises Foreign at one that neither the flow wrote, nor its fillers."""
+    """The batches. Raises Foreign at one that neither the flow wrote, nor its fillers, and NotIdentical at one of the
+    flow that was appended twice, or late: a log that has forgotten a producer takes any sequence number of it."""
+    before: OwnedBatch | None = None
     for batch in batches:
-        if not batch.is_filler and batch.producer_id != producer_id:
+        if batch.producer_id == producer_id and not batch.header.is_control:
+            if before is not None and not _continues(before, batch):
+                raise NotIdentical(f"the target's records from offset {batch.first} on were appended twice, or late")
+            before = batch
+        elif not batch.is_filler:
             raise Foreign(f"somebody else has written records to the target from offset {batch.first} on")
         yield batch
+
+
+def _continues(before: OwnedBatch, batch: OwnedBatch) -> bool:
+    """Between the two, fillers take offsets and no sequence numbers, and compaction may have removed batches. Who takes
+    over a log that does not know the producer begins with the offset as the sequence number."""
+    header = before.header
+    passed = (batch.header.base_sequence - header.base_sequence - header.last_offset_delta - 1) % SEQUENCES
+    return passed <= batch.first - before.stop or batch.header.base_sequence == batch.first % SEQUENCES
 
 
 def are_start_fillers(batches: Iterable[OwnedBatch], producer_id: int) -> bool:

@@ -301,12 +301,13 @@ class OffsetStarts:
         return LogProof(source, target, is_committed, pair.producer_id)
 
     def _prove(self, offsets: Hole, pair: _Pair) -> Lineage:
-        """The source is read from the stored position on: what follows tells which epochs its log has now."""
+        """The source is read from the stored position on: what follows tells which epochs its log has now. The target
+        is from a batch before: by its sequence numbers those that follow tell whether they were appended twice."""
         begins = max(offsets.first if pair.facts.stored is None else pair.facts.stored, pair.facts.source_begins)
         known = pair.known if begins == pair.facts.stored else Lineage(pair.known.topic_id)
         read = Hole(min(begins, offsets.stop), offsets.stop)
-        common = Common()
-        lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, offsets.first, common)
+        common, there = Common(), max(offsets.first - 1, pair.facts.begins)
+        lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, there, common)
         if reason := why_unknown(pair.facts, common.count):
             raise NotIdentical(reason)
         return lineage

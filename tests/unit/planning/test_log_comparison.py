@@ -133,6 +133,33 @@ def test_a_record_of_somebody_else_is_no_proof_and_a_marker_may_be_anybodys() ->
         list(require_own([data(5, [b"x"], producer_id=8)], OURS))
 
 
+def sequenced(batch: OwnedBatch, sequence: int) -> OwnedBatch:
+    return batch._replace(header=batch.header._replace(base_sequence=sequence))
+
+
+@pytest.mark.parametrize(
+    ("first", "sequence", "is_right"),
+    [
+        (12, 12, True),  # right behind
+        (20, 12, True),  # behind fillers, which take no sequence number
+        (20, 17, True),  # behind fillers and a batch that compaction took
+        (20, 20, True),  # the log had forgotten the producer, or nothing is missing
+        (12, 10, False),  # the same batch again
+        (20, 5, False),  # a batch of a process that slept
+        (20, 21, False),
+    ],
+)
+def test_a_batch_that_was_appended_twice_or_late_shows_it_by_its_sequence_number(
+    first: int, sequence: int, is_right: bool
+) -> None:
+    log = [data(10, [b"x", b"y"]), sequenced(data(first, [b"z"]), sequence)]
+    if is_right:
+        assert len(list(require_own(log, OURS))) == 2
+        return
+    with pytest.raises(NotIdentical, match=f"from offset {first} on were appended twice, or late"):
+        list(require_own(log, OURS))
+
+
 def empty(first: int, records: int, producer_id: int = OURS, *, is_transactional: bool = False) -> OwnedBatch:
     return stamped(encode_empty(records, 1), first, producer_id, is_transactional=is_transactional)
 
