@@ -6,7 +6,7 @@ on the target without reading them; here only commits that move a group forward 
 a log that no longer exists: what this mirror committed for it is taken back (`Renewal`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -99,9 +99,11 @@ def plan_renewals(
     logs: TargetLogs,
     translate: Translate,
     source_of: Callable[[TopicPartition], TopicPartition | None],
+    remade: Collection[TopicPartition] = (),
 ) -> dict[CheckpointKey, Renewal]:
     """Replacements of checkpoints whose log no longer exists, if they are lower; the log's beginning if no translation
-    is known. `source_of` names the source's partition of one that no group has reached."""
+    is known. `source_of` names the source's partition of one that no group has reached. Of logs that are `remade` since
+    they were last looked at, all checkpoints are former ones, and what no group has reached may be so on the source."""
     renewals: dict[CheckpointKey, Renewal] = {}
     for key, before in last.items():
         log = logs.get(before.partition)
@@ -110,9 +112,11 @@ def plan_renewals(
         one = reached.get(key)
         source = source_of(before.partition) if one is None else one.source
         again = None if source is None else settle_known(translate(source, before.upstream), logs)
-        if not is_stale(before, again, log):
+        is_remade = before.partition in remade
+        if not (is_remade or is_stale(before, again, log)):
             continue
-        found = again if one is None else settle_known(one.found, logs)
+        left = None if is_remade or (again is not None and again.is_kept and not again.exact) else again
+        found = left if one is None else settle_known(one.found, logs)
         upstream, note = (before.upstream, before.metadata) if one is None else (one.committed[:2])
         after = Checkpoint(before.group, before.partition, upstream, 0 if found is None else found.offset, note)
         if after.downstream < before.downstream:

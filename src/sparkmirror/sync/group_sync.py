@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
+from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
@@ -32,7 +33,7 @@ from sparkmirror.ledger.checkpoints import (
 )
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.translate import TargetLogs, is_former
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class GroupRound:
         self._checkpoints = checkpoints
         self._settled: dict[str, float] = {}
         self._looks_at = 0.0
+        self._log_ids: dict[TopicPartition, UUID] = {}
         self._told: set[str] = set()
         self._failed: dict[str, SparkMirrorError] = {}
         self.groups: list[str] = []
@@ -116,11 +118,10 @@ class GroupRound:
         reached = translate_groups(wanted, state.translator.translate)
         logs = read_target_logs(self._target, self._to_look_at(reached))
         sources = cache(state.sources)
-        renewals = (
-            plan_renewals(reached, self._checkpoints, logs, state.translator.translate, lambda at: sources().get(at))
-            if logs
-            else {}
-        )
+        translate, source_of = state.translator.translate, (lambda at: sources().get(at))
+        remade = {where for where, log in logs.items() if is_former(self._log_ids.get(where, NO_TOPIC_ID), log)}
+        self._log_ids |= {where: log.topic_id for where, log in logs.items()}
+        renewals = plan_renewals(reached, self._checkpoints, logs, translate, source_of, remade) if logs else {}
         return RoundPlan(plan_checkpoints(reached, self._checkpoints, logs, renewals), list(renewals.values()))
 
     def _to_look_at(self, reached: Mapping[CheckpointKey, Reached]) -> set[TopicPartition]:

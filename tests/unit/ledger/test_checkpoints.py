@@ -1,5 +1,6 @@
 """Which checkpoints and group offsets are written: MirrorMaker's rules where they are sound."""
 
+from collections.abc import Collection
 from uuid import UUID
 
 import pytest
@@ -148,6 +149,7 @@ def renewed(
     *,
     reached: tuple[int, Translated] | None = None,
     source: TopicPartition | None = ORDERS,
+    remade: Collection[TopicPartition] = (),
 ) -> list[Renewal]:
     """`now` is what the checkpoint's source offset translates to, `reached` the group's offset with its translation."""
     offsets = {} if reached is None else {"g": {ORDERS: Committed(reached[0], "new")}}
@@ -156,8 +158,8 @@ def renewed(
         return reached[1] if reached is not None and offset == reached[0] else now
 
     logs = {} if log is None else {REMOTE: log}
-    found = plan_renewals(translate_groups(offsets, translate), {KEY: last}, logs, translate, lambda _: source)
-    return list(found.values())
+    reached_now = translate_groups(offsets, translate)
+    return list(plan_renewals(reached_now, {KEY: last}, logs, translate, lambda _: source, remade).values())
 
 
 EMPTY, SHORT, LONG = (Extent(REMOTE.topic, NEW, end) for end in (0, 100, 9_000))
@@ -198,6 +200,20 @@ def test_the_group_s_present_place_is_taken_where_it_is_known() -> None:
     assert found.after == checkpoint(4020, 20, "new")
     assert renewed(last, lower, LONG, reached=(9000, Translated(REMOTE, 5000, True, NEW))) == [], "it goes forward"
     assert renewed(last, None, SHORT, source=None)[0].after.downstream == 0
+
+
+def test_a_log_that_was_made_again_between_two_looks_has_no_former_checkpoint_however_long_it_is() -> None:
+    last, now = checkpoint(4000, 4000), Translated(REMOTE, 4000, True, NEW)
+    (found,) = renewed(last, now, LONG, remade=[REMOTE])
+    assert found.after.downstream == 0, "its source may have been made again, too"
+    (found,) = renewed(last, now, LONG, reached=(20, Translated(REMOTE, 20, True, NEW)), remade=[REMOTE])
+    assert found.after == checkpoint(20, 20, "new")
+
+
+def test_a_former_place_beyond_what_is_mirrored_is_no_place_where_offsets_are_kept() -> None:
+    kept = Translated(REMOTE, 100, False, NEW, is_kept=True)
+    (found,) = renewed(checkpoint(4000, 4000), kept, SHORT)
+    assert found.after.downstream == 0
 
 
 def test_only_what_this_mirror_committed_is_taken_back_and_only_from_idle_groups() -> None:
