@@ -99,7 +99,8 @@ def plan_home(
             found = _current(maps, home[remote], remote, logs)
             back = None if found is None else found.translate_back(at.offset)
             end = source_ends.get(home[remote])
-            offset, exact = (None, False) if back is None or end is None else (min(back.offset, end), back.exact)
+            offset = None if back is None or end is None else min(back.offset, end)
+            exact = back is not None and back.exact and offset == back.offset
             places.append(HomePlace(group, remote, at.offset, home[remote], offset, exact, at.metadata))
     return tuple(places)
 
@@ -203,8 +204,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     partitions = mirrored_partitions(flow, source)
     positions = mirrored_offsets(flow, source)
     former = ledger_offsets(flow).keys() - positions.keys()
-    source_ends = source.await_latest_offsets(partitions)
-    divergence = plan_divergence(positions, source.await_earliest_offsets(partitions), source_ends)
+    source_begins, source_ends = source.await_earliest_offsets(partitions), source.await_latest_offsets(partitions)
+    divergence = plan_divergence(positions, source_begins, source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}
     listed = {name: group for name, group in list_groups(target).items() if group.is_consumer}
     groups = [name for name in listed if flow.offsets.groups.accepts(name)]
@@ -222,7 +223,11 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
             remote: where for remote, where in home.items() if not (names_stay and flow.keeps_offsets(where.topic))
         }
         reached = {
-            where: min(positions.get(where, end), end) for where, end in source_ends.items() if where not in former
+            where: source_begins[where]
+            if _is_of_former(state.maps, where, positions)
+            else min(positions.get(where, end), end)
+            for where, end in source_ends.items()
+            if where not in former
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
         starts = {
@@ -233,6 +238,13 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     moves = plan_home_moves(places, read_groups(source, groups), active)
     kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
     return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept))
+
+
+def _is_of_former(maps: MapView, where: TopicPartition, positions: Mapping[TopicPartition, int]) -> bool:
+    """Whether the map is of the source's former log, of which a group may have read all, and nothing of this one:
+    writers store the map after the positions, so it ends behind them in no other case but a position that was reset."""
+    known, position = maps.map_of(where), positions.get(where)
+    return known is not None and position is not None and known.end_source > position
 
 
 def _behind_map(
