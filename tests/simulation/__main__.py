@@ -84,7 +84,8 @@ def _search(options: argparse.Namespace) -> int:
         if result.problems:
             found += 1
             _tell(result, shrinks=options.shrink)
-        if found >= options.until_found or clock() - began > options.minutes * 60:
+        is_over = clock() - began > options.minutes * 60 and not options.past
+        if found >= options.until_found or is_over:
             break
     seconds = clock() - began
     print(
