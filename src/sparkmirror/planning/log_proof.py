@@ -39,6 +39,7 @@ class LogProof:
         known: Lineage,
         read: Hole,
         there: int,
+        source_end: int,
         common: Common,
     ) -> Lineage:
         """The lineage of the source's log at `read.stop`, which was `known` at `read.first`.
@@ -63,6 +64,17 @@ class LogProof:
             raise NotIdentical(f"the source's log was cut below what the target has: {parted}") from parted
         if found is not None:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
+        return self._read_behind(where, passed, max(passed.reached, read.first), read.stop, source_end)
+
+    def _read_behind(
+        self, where: TopicPartition, passed: "_Passed", reached: int, stop: int, source_end: int
+    ) -> Lineage:
+        """Of a log that ends within a hole of its source the epoch is that of what follows there: the one before may
+        end where the hole begins."""
+        if reached < stop < source_end:
+            batch = next(read_owners(self.source, where, reached, source_end), None)
+            if batch is not None:
+                return passed.lineage.read(batch.header.partition_leader_epoch, reached)
         return passed.lineage
 
     def compare(
@@ -89,11 +101,15 @@ class LogProof:
 
 @dataclass(slots=True)
 class _Passed:
+    """What was read of a source's log, up to the offset that was `reached`."""
+
     lineage: Lineage
+    reached: int = 0
 
     def note(self, batches: Iterable[OwnedBatch], first: int) -> Iterator[OwnedBatch]:
         for batch in batches:
             self.lineage = self.lineage.read(batch.header.partition_leader_epoch, max(batch.first, first))
+            self.reached = batch.stop
             yield batch
 
 

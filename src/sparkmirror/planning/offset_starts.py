@@ -307,7 +307,7 @@ class OffsetStarts:
         known = pair.known if begins == pair.facts.stored else Lineage(pair.known.topic_id)
         read = Hole(min(begins, offsets.stop), offsets.stop)
         common, there = Common(), max(offsets.first - 1, pair.facts.begins)
-        lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, there, common)
+        lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, there, pair.facts.source_end, common)
         if reason := why_unknown(pair.facts, common.count):
             raise NotIdentical(reason)
         return lineage

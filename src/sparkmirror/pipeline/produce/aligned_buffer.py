@@ -113,10 +113,17 @@ class AlignedBuffer(PartitionBuffer):
                 self.move_to(max(queued.next_offset, self.acknowledged), self._handed_on)
 
     def take_filled(self, hole: Hole, end: int) -> None:
-        """The log ends at `end` now, in the hole or at its end."""
+        """The log ends at `end` now, in the hole or at its end.
+
+        The epoch is that of what follows on the source: the one before may end where the hole begins, and who begins
+        again within the hole, or behind it, would take that for a log that was cut.
+        """
         if not self.settled or self.acknowledged != hole.first:
             return
         self.hole = None
+        runs = self._waiting.runs
+        if runs and runs[0].turned is None:
+            self._handed_on = self._handed_on.read(runs[0].epoch_ahead, hole.first)
         self.move_to(end, self._handed_on)
         self.progressed_at = self._clock.monotonic()
         self.failures = 0

@@ -18,7 +18,7 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock, SystemClock
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.offset_fillers import FillerClients
-from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
@@ -143,6 +143,17 @@ def test_a_hole_waits_for_the_records_before_it_and_stops_those_behind() -> None
     assert behind.sequence == 12 + SHIFT
     buffer.succeed(behind, 15)
     assert (buffer.acknowledged, buffer.idle) == (20, True)
+
+
+def test_a_position_within_a_hole_and_behind_it_is_of_the_epoch_of_what_follows() -> None:
+    buffer = new_buffer(10)
+    buffer.restart_at(Place(10, Lineage(THIS, ((2, 4),))))
+    buffer.append_from(Append(PRODUCER, 10 + SHIFT, "A.orders"))
+    accept(buffer, 20, batch(15, 5))
+    assert (buffer.next_batch(1, 1), buffer.hole) == (None, Hole(10, 15))
+    for end in (12, 15):
+        buffer.take_filled(Hole(buffer.acknowledged, 15), end)
+        assert (buffer.acknowledged, buffer.lineage.epochs) == (end, ((2, 4), (3, 10)))
 
 
 def test_a_hole_that_was_filled_while_the_partition_went_back_is_met_filled() -> None:
