@@ -116,7 +116,7 @@ def _compare(
             read_owners(admin.connection.settings, where, *offsets, is_committed=is_committed)
             for admin in (source, target)
         ]
-        differs_at = first_parting(*logs, is_committed=is_committed)
+        differs_at = first_parting(*logs, is_committed=is_committed, begins=offsets.first)
     except ClusterError as problem:
         return f"the logs could not be compared from offset {offsets.first} on: {problem}", None
     return why_parted(source.alias, target.alias, ends, differs_at)

@@ -59,22 +59,27 @@ class Common:
 
 
 def first_difference(
-    source: Iterable[OwnedBatch], target: Iterable[OwnedBatch], common: Common | None = None
+    source: Iterable[OwnedBatch], target: Iterable[OwnedBatch], common: Common | None = None, begins: int = 0
 ) -> int | None:
     """The first offset at which the logs do not agree, None without one; both in the order of offsets. What they have
-    in `common` is counted."""
-    return _compare(_Log(source, _has_no_record), _Log(target, _is_filler), common or Common())
+    in `common` is counted. A log that `begins` within a batch has deleted what comes before in that."""
+    return _compare(_Log(source, _has_no_record), _Log(target, _is_filler), common or Common(), begins)
 
 
 def first_parting(
-    one: Iterable[OwnedBatch], other: Iterable[OwnedBatch], *, is_committed: bool, common: Common | None = None
+    one: Iterable[OwnedBatch],
+    other: Iterable[OwnedBatch],
+    *,
+    is_committed: bool,
+    common: Common | None = None,
+    begins: int = 0,
 ) -> int | None:
     """As `first_difference`, of logs of which either may be the copy; `is_committed` says how both were read."""
     is_void = _has_no_record if is_committed else _is_filler
-    return _compare(_Log(one, is_void), _Log(other, is_void), common or Common())
+    return _compare(_Log(one, is_void), _Log(other, is_void), common or Common(), begins)
 
 
-def _compare(here: _Log, there: _Log, common: Common) -> int | None:
+def _compare(here: _Log, there: _Log, common: Common, begins: int) -> int | None:
     while (one := here.head()) is not None and (other := there.head()) is not None:
         if one.stop <= other.first:
             here.step()
@@ -88,10 +93,10 @@ def _compare(here: _Log, there: _Log, common: Common) -> int | None:
             here.look_into(one.batch)
         elif other.batch is not None:
             there.look_into(other.batch)
-        elif _disagree(one, other):
-            return max(one.first, other.first)
+        elif (at := max(one.first, other.first)) >= begins and _disagree(one, other):
+            return at
         else:
-            common.count += one.record is not None and other.record is not None
+            common.count += at >= begins and one.record is not None and other.record is not None
             (here if one.stop <= other.stop else there).step()
     return None
 

@@ -54,7 +54,7 @@ class LogProof:
         )
         target = require_own(read_owners(self.target, remote, there, read.stop), self.producer_id)
         try:
-            found = first_difference(source, target, common)
+            found = first_difference(source, target, common, read.first)
             deque(target, maxlen=0)
             deque(source, maxlen=0)
         except ClusterUnreachable:
@@ -87,7 +87,7 @@ class LogProof:
             for settings, place in ((self.source, where), (self.target, remote))
         )
         noted = passed.note(source, offsets.first)
-        found = first_parting(noted, target, is_committed=self.is_committed, common=common)
+        found = first_parting(noted, target, is_committed=self.is_committed, common=common, begins=offsets.first)
         if found is not None:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
         return passed.lineage

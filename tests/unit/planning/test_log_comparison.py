@@ -111,6 +111,13 @@ def test_a_record_where_the_source_has_another_or_a_marker_is_found(
     assert first_difference(log_of(source, 0), log_of(target, 0)) == at
 
 
+def test_what_a_log_that_begins_within_a_batch_has_deleted_is_no_difference() -> None:
+    source, target = [data(364, [b"gone", b"first"])], [marker(364), data(365, [b"first"])]
+    assert first_difference(source, target, begins=365) is None
+    assert first_difference(source, target, begins=364) == 364
+    assert first_difference(source, [marker(364), data(365, [b"other"])], begins=365) == 365
+
+
 def test_records_of_an_aborted_transaction_are_none() -> None:
     aborted = data(3, [b"a", b"b"])._replace(is_aborted=True)
     assert first_difference([aborted], [marker(3), marker(4)]) is None
