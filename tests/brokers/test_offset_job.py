@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from tests.brokers.offset_story import Story, told
-from tests.oracle import DEADLINE_SECONDS_LEAST
+from tests.faults.numbered import wait_until
+from tests.oracle import DEADLINE_SECONDS_LEAST, Client
 
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed
@@ -58,6 +59,38 @@ def test_a_group_is_translated_and_moved_forward_and_only_forward(story: Story) 
     story.job.close()
     story.job()
     assert len(story.checkpoints(group)) == 3, "a restart repeats no checkpoint"
+
+
+def test_a_topic_that_is_made_again_while_no_mirror_runs_has_no_group_at_its_former_place(story: Story) -> None:
+    alias = story.flow.name.source
+    topic, group, later = f"orders-{alias}", f"billing-{alias}", f"reports-{alias}"
+    story.make_topic(topic)
+    partition, remote = TopicPartition(topic, 0), TopicPartition(story.flow.remote_topic(topic), 0)
+    story.map(partition, (0, 300, 0), with_id=True)
+    story.commit(group, {partition: Committed(200)})
+    story.commit(later, {partition: Committed(250)})
+    story.job()
+    assert story.checkpoints(group) == [Checkpoint(group, remote, 200, 200)]
+    story.job.close()
+
+    for client, name in ((story.source_client, topic), (story.target_client, remote.topic)):
+        _delete_topic(client, name)
+    story.make_topic(topic)
+    story.map(partition, (0, 300, 0), with_id=True)
+    story.commit(later, {partition: Committed(30)})
+    story.job = OffsetJob(story.flow)
+    story.work_until(
+        lambda: story.on_target(later) == {remote: Committed(30)}, "a group that reads the new topic moves"
+    )
+    assert story.checkpoints(group)[-1].downstream == 0
+    assert story.on_target(group).get(remote, Committed(0)).offset == 0
+
+
+def _delete_topic(client: Client, name: str) -> None:
+    admin = AdminClient(dict(client))
+    (deleted,) = admin.delete_topics([name]).values()
+    deleted.result(60)
+    wait_until(lambda: name not in admin.list_topics(timeout=30).topics, f"{name} is gone")
 
 
 def test_what_a_replaced_mirror_writes_late_is_written_again(story: Story) -> None:

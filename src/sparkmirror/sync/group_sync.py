@@ -33,7 +33,8 @@ from sparkmirror.ledger.checkpoints import (
 )
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.translate import TargetLogs, is_former
-from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import TopicPartition
+from sparkmirror.sync.log_notes import LogNotes
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,8 @@ class GroupRound:
         self._checkpoints = checkpoints
         self._settled: dict[str, float] = {}
         self._looks_at = 0.0
-        self._log_ids: dict[TopicPartition, UUID] = {}
+        self._notes = LogNotes(flow.target, flow.ledger_topics.status, flow.name.source)
+        self._seen: dict[TopicPartition, UUID] = {}
         self._told: set[str] = set()
         self._failed: dict[str, SparkMirrorError] = {}
         self.groups: list[str] = []
@@ -119,8 +121,8 @@ class GroupRound:
         logs = read_target_logs(self._target, self._to_look_at(reached))
         sources = cache(state.sources)
         translate, source_of = state.translator.translate, (lambda at: sources().get(at))
-        remade = {where for where, log in logs.items() if is_former(self._log_ids.get(where, NO_TOPIC_ID), log)}
-        self._log_ids |= {where: log.topic_id for where, log in logs.items()}
+        self._seen = {where: log.topic_id for where, log in logs.items()}
+        remade = self._notes.remade(self._target, self._seen) if logs else set()
         renewals = plan_renewals(reached, self._checkpoints, logs, translate, source_of, remade) if logs else {}
         return RoundPlan(plan_checkpoints(reached, self._checkpoints, logs, renewals), list(renewals.values()))
 
@@ -138,6 +140,10 @@ class GroupRound:
             self._checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
             self._settled.pop(checkpoint.group, None)
             self.counts.checkpoints += 1
+
+    def note_logs(self) -> None:
+        """End a round: its checkpoints are of the logs that it has seen. Raises ClusterError."""
+        self._notes.note(self._target, self._seen)
 
     def take_back(self, renewals: Sequence[Renewal]) -> list[Checkpoint]:
         """Moves idle groups that stand where this mirror committed them for a log that no longer exists; returns the
@@ -162,6 +168,8 @@ class GroupRound:
         unsettled = away | ({write.group for write in writes} - written.keys())
         if unsettled:
             self._looks_at = 0.0
+            for one in renewals:
+                self._seen.pop(one.before.partition, None)
         return [one.after for one in renewals if one.before.group not in unsettled]
 
     def commit(self, state: OffsetState) -> None:

@@ -173,6 +173,7 @@ class OffsetJob:
             opened.groups.remember(checkpoints)
             now_ms = time.time_ns() // 1_000_000
             self._latency.add(((one.group, one.partition) for one in checkpoints), now_ms - fetched_ms, now_ms)
+        opened.groups.note_logs()
         if settings.sync_groups:
             opened.groups.commit(opened.state)
 
