@@ -221,18 +221,10 @@ class KeptChecker(Checker):
     ) -> bool:
         partition = self._scene.source.partition(where)
         is_gone = partition is None or one.offset < partition.log.start
-        causes = self._scene.causes.of(where)
-        if is_gone and (
-            causes & {"target deleted", "target cut"} or ("foreign" in causes and self._has_marker(one, where))
-        ):
+        # Behind what somebody else wrote nothing shows where records belong once the source has lost them.
+        if is_gone and self._scene.causes.of(where) & {"target deleted", "target cut", "foreign"}:
             return False
         return super()._is_owed(one, truth, arrived, gaps, where)
-
-    def _has_marker(self, one: Written, where: TopicPartition) -> bool:
-        """Somebody else's, by `causes`: where the source has lost the record too, nothing shows that it had one."""
-        remote = self.remote(where)
-        batches = () if remote is None else remote.log.batches
-        return any(batch.is_control and batch.base <= one.offset <= batch.last for batch in batches)
 
     def is_caught_up(self) -> bool:
         """Or FAILED, unless a person rebuilds it."""
