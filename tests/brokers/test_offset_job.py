@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from tests.brokers.offset_story import Story, told
-from tests.faults.numbered import wait_until
-from tests.oracle import DEADLINE_SECONDS_LEAST, Client
+from tests.faults.test_lost_records import delete_topic
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed
@@ -74,7 +73,7 @@ def test_a_topic_that_is_made_again_while_no_mirror_runs_has_no_group_at_its_for
     story.job.close()
 
     for client, name in ((story.source_client, topic), (story.target_client, remote.topic)):
-        _delete_topic(client, name)
+        delete_topic(client["bootstrap.servers"], name)
     story.make_topic(topic)
     story.map(partition, (0, 300, 0), with_id=True)
     story.commit(later, {partition: Committed(30)})
@@ -84,13 +83,6 @@ def test_a_topic_that_is_made_again_while_no_mirror_runs_has_no_group_at_its_for
     )
     assert story.checkpoints(group)[-1].downstream == 0
     assert story.on_target(group).get(remote, Committed(0)).offset == 0
-
-
-def _delete_topic(client: Client, name: str) -> None:
-    admin = AdminClient(dict(client))
-    (deleted,) = admin.delete_topics([name]).values()
-    deleted.result(60)
-    wait_until(lambda: name not in admin.list_topics(timeout=30).topics, f"{name} is gone")
 
 
 def test_what_a_replaced_mirror_writes_late_is_written_again(story: Story) -> None:
@@ -238,12 +230,7 @@ def test_a_map_that_is_written_again_leaves_what_a_writer_stores_in_a_transactio
 
 
 def _delete_map_topic(story: Story) -> None:
-    admin = AdminClient(dict(story.target_client))
-    (deleted,) = admin.delete_topics([story.topics.offset_map]).values()
-    deleted.result(60)
-    ends_at = time.monotonic() + 60
-    while story.topics.offset_map in story.target.list_topics():
-        assert time.monotonic() < ends_at
+    delete_topic(story.target_client["bootstrap.servers"], story.topics.offset_map)
 
 
 def _make_map_topic_again(story: Story) -> None:

@@ -12,12 +12,12 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls, known_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
-from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.publish import publish
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import Cluster
 from sparkmirror.stored_json import decode_or_none
 from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, ForgetAcl, RevokeAcl, overlap, plan_acls
 from sparkmirror.sync.change import Plan
+from sparkmirror.sync.status_notes import read_notes
 
 _KIND = "acl"
 
@@ -34,7 +34,7 @@ class AclNotes:
     def created(self, target: Admin) -> frozenset[AclBinding]:
         """Raises ClusterError."""
         if self._created is None:
-            self._created = self._read() if target.list_topics([self._topic]) else set()
+            self._created = self._read(target)
         return frozenset(self._created)
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
@@ -52,13 +52,11 @@ class AclNotes:
         publish(self._target, self._topic, records)
         self._created = None
 
-    def _read(self) -> set[AclBinding]:
-        """No note is part of a transaction; one that is open on the topic, a task's, would hide the newest notes."""
+    def _read(self, target: Admin) -> set[AclBinding]:
         found: dict[AclBinding, bool] = {}
-        with open_tail(self._target, "acls", [TopicPartition(self._topic, 0)], read_committed=False) as tail:
-            for record in tail.read_to_end():
-                if (binding := noted(record.key, self._source_alias)) is not None:
-                    found[binding] = record.value is not None
+        for record in read_notes(self._target, target, self._topic, "acls"):
+            if (binding := noted(record.key, self._source_alias)) is not None:
+                found[binding] = record.value is not None
         return {binding for binding, there in found.items() if there}
 
 

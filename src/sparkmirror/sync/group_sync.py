@@ -168,8 +168,7 @@ class GroupRound:
         unsettled = away | ({write.group for write in writes} - written.keys())
         if unsettled:
             self._looks_at = 0.0
-            for one in renewals:
-                self._seen.pop(one.before.partition, None)
+            self._seen = {}
         return [one.after for one in renewals if one.before.group not in unsettled]
 
     def commit(self, state: OffsetState) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition, is_another_topic
 from sparkmirror.stored_json import Number, TopicName, decode_or_none, encode
+from sparkmirror.sync.status_notes import read_notes
 
 _KIND = "log"
 
@@ -28,7 +28,7 @@ class LogNotes:
     def known(self, target: Admin) -> Mapping[TopicPartition, UUID]:
         """The topic ids of the last notes. Raises ClusterError."""
         if self._known is None:
-            self._known = self._read() if target.list_topics([self._topic]) else {}
+            self._known = self._read(target)
         return self._known
 
     def remade(self, target: Admin, now: Mapping[TopicPartition, UUID]) -> set[TopicPartition]:
@@ -38,6 +38,8 @@ class LogNotes:
 
     def note(self, target: Admin, now: Mapping[TopicPartition, UUID]) -> None:
         """Raises ClusterError; what is not noted is looked at again by the next process."""
+        if not now:
+            return
         known = self.known(target)
         changed = {where: found for where, found in now.items() if found not in (NO_TOPIC_ID, known.get(where))}
         if changed:
@@ -47,13 +49,11 @@ class LogNotes:
     def _key(self, where: TopicPartition) -> bytes:
         return encode([_KIND, self._source_alias, where.topic, where.partition])
 
-    def _read(self) -> dict[TopicPartition, UUID]:
-        """No note is part of a transaction; one that is open on the topic, a task's, would hide the newest notes."""
+    def _read(self, target: Admin) -> dict[TopicPartition, UUID]:
         found: dict[TopicPartition, UUID] = {}
-        with open_tail(self._target, "offsets", [TopicPartition(self._topic, 0)], read_committed=False) as tail:
-            for record in tail.read_to_end():
-                named = decode_or_none(record.key, tuple[str, str, TopicName, Number])
-                topic_id = decode_or_none(record.value, UUID)
-                if named is not None and named[:2] == (_KIND, self._source_alias) and topic_id is not None:
-                    found[TopicPartition(*named[2:])] = topic_id
+        for record in read_notes(self._target, target, self._topic, "offsets"):
+            named = decode_or_none(record.key, tuple[str, str, TopicName, Number])
+            topic_id = decode_or_none(record.value, UUID)
+            if named is not None and named[:2] == (_KIND, self._source_alias) and topic_id is not None:
+                found[TopicPartition(*named[2:])] = topic_id
         return found
