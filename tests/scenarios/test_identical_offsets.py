@@ -196,7 +196,7 @@ def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
     assert stands == {kept: 5377, other: 377}
 
 
-def test_a_stray_marker_on_the_target_holds_its_partition_before_anything_is_written_behind_it(
+def test_a_stray_marker_on_the_target_holds_its_partition_also_when_the_source_has_lost_what_it_displaced(
     source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
 ) -> None:
     topic, alias = unique("ledger"), unique("same")
@@ -214,5 +214,11 @@ def test_a_stray_marker_on_the_target_holds_its_partition_before_anything_is_wri
     write(source, topic, [Note(b"%d" % at) for at in range(100, 150)])
 
     with pytest.raises(AssertionError, match="the target has something else at offset 100 than its source"):
+        mirror_once(text)
+    assert spans(target, remote, 1) == {0: (0, 101)}, "nothing is written behind it"
+
+    with open_admin(Cluster("retention", source), "test") as admin:
+        delete_before(admin, {TopicPartition(topic, 0): 120})
+    with pytest.raises(AssertionError, match="a marker to the target at offset 100, and the source no longer has"):
         mirror_once(text)
     assert spans(target, remote, 1) == {0: (0, 101)}

@@ -21,6 +21,8 @@ REASONS = {
     r"came to stand at offset": ("foreign", "target cut", "taken by name", "forgets"),
     r"empty records for offset \d+ came to stand": ("target deleted",),
     r"somebody else has written records": ("foreign", "ledger lost"),
+    r"somebody else has written a marker": ("foreign",),
+    r"it was cut, and written again": ("target cut", "taken by name"),
     r"were appended twice, or late": ("forgets", "target cut", "target deleted"),
     r"something else at offset": ("foreign", "target cut", "target deleted", "forgets", *_TURNED),
     r"the source's log (goes on at offset|is another one)": _TURNED,
@@ -221,8 +223,7 @@ class KeptChecker(Checker):
     ) -> bool:
         partition = self._scene.source.partition(where)
         is_gone = partition is None or one.offset < partition.log.start
-        # Behind what somebody else wrote nothing shows where records belong once the source has lost them.
-        if is_gone and self._scene.causes.of(where) & {"target deleted", "target cut", "foreign"}:
+        if is_gone and self._scene.causes.of(where) & {"target deleted", "target cut"}:
             return False
         return super()._is_owed(one, truth, arrived, gaps, where)
 
@@ -293,6 +294,8 @@ class KeptChecker(Checker):
 
     def _tell_stall_of(self, partition: Partition) -> None:
         where, mirror = partition.where, self._scene.mirror
+        if self._hangs(where):
+            return
         senders = [one.sender for one in mirror.attempts.values() if one.sender is not None]
         failed = {str(k): v for sender in senders for k, v in dict(sender.task_metrics.failed).items()}
         remote = self.remote(where)
@@ -301,6 +304,13 @@ class KeptChecker(Checker):
             f"{partition.log.high_watermark}, the target at {remote and remote.log.end}; mirror over: {mirror.is_over} "
             f"{mirror.reason}; failed: {failed}"
         )
+
+    def _hangs(self, where: TopicPartition) -> bool:
+        """Whether a log that is to be adopted has a transaction whose marker was cut off: a person is to end that."""
+        remote = self.remote(where)
+        if remote is None or not {"target cut", "ledger lost"} <= self._scene.causes.of(where):
+            return False
+        return remote.log.last_stable < remote.log.high_watermark
 
     def _judge_reason(self, where: TopicPartition, reason: str) -> None:
         causes = self._scene.causes.of(where)

@@ -35,7 +35,8 @@ class PositionRecord:
 
     `released` says that the task gave the partition up. Generations grow over all runs; equal ones of two runs show
     that one of them was replaced. `extent` is the least end of the target's log; None if unknown. `is_aligned` says
-    that the target has all records before the position at their own offsets, and nothing else.
+    that the target has all records before the position at their own offsets, and nothing else; `sequence` is then the
+    number that the flow's producer gives the next record there, None if unknown.
     """
 
     position: Position
@@ -45,6 +46,7 @@ class PositionRecord:
     run: str = ""
     extent: Extent | None = None
     is_aligned: bool = False
+    sequence: int | None = None
 
 
 def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
@@ -76,6 +78,7 @@ class _Stored:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredAligned(_Stored):
     aligned: bool = False
+    sequence: Number | None = None
 
 
 def producer_key(source_alias: str) -> bytes:
@@ -135,7 +138,9 @@ def decode_accepted(value: bytes | None) -> Accepted | None:
 
 def encode_value(record: PositionRecord) -> bytes:
     """Compact JSON; `offset` is the next one to mirror."""
-    kind, more = (_StoredAligned, {"aligned": True}) if record.is_aligned else (_Stored, {})
+    kind, more = _Stored, dict[str, int | None]()
+    if record.is_aligned:
+        kind, more = _StoredAligned, {"aligned": True, "sequence": record.sequence}
     stored = kind(
         offset=record.position.offset,
         epochs=record.position.epochs,
@@ -157,7 +162,7 @@ def decode_value(value: bytes | None) -> PositionRecord | None:
     stored = decode(value, _StoredAligned, _WHAT)
     position = Position(stored.offset, stored.epochs, stored.id)
     writer = stored.generation, stored.task, stored.released, stored.run
-    return PositionRecord(position, *writer, stored.target, stored.aligned)
+    return PositionRecord(position, *writer, stored.target, stored.aligned, stored.sequence)
 
 
 def decode_tenure(value: bytes) -> Tenure:

@@ -25,7 +25,8 @@ _LAST_OFFSETS: Final = 100_000
 class LogFacts:
     """A partition: `stored` by the ledger, None without; the source's log, mirrored from `first` on, to `source_end`;
     the target's log from `begins` to `ends`, and the last sequence number that it knows of the flow's producer; the
-    source's log begins at `source_begins`. The flow `adopts` what something else has written with the same offsets."""
+    source's log begins at `source_begins`. The flow `adopts` what something else has written with the same offsets.
+    `stored_sequence` is that of the next record by the ledger, None if unknown."""
 
     stored: int | None
     first: int
@@ -35,6 +36,7 @@ class LogFacts:
     last_sequence: int | None = None
     source_begins: int = 0
     adopts: bool = False
+    stored_sequence: int | None = None
 
     @property
     def next_sequence(self) -> int:
@@ -206,8 +208,20 @@ def _judge_known(facts: LogFacts, stored: int) -> Verdict:
         return Refuse(f"the target's log ends at offset {facts.ends}, and had {stored} offsets before: it was cut")
     then = GoOn(_brought_back(facts))
     if facts.ends == stored:
-        return then
+        return Refuse(_written_again(facts)) if _is_written_again(facts) else then
     return Prove(Hole(max(stored, facts.begins), facts.ends), then)
+
+
+def _is_written_again(facts: LogFacts) -> bool:
+    """A log that was cut may have grown to the position again, by batches that were under way."""
+    return None not in (facts.stored_sequence, facts.last_sequence) and facts.next_sequence != facts.stored_sequence
+
+
+def _written_again(facts: LogFacts) -> str:
+    return (
+        f"the target's log ends at offset {facts.ends}, as before, but behind another record, by its sequence number: "
+        "it was cut, and written again"
+    )
 
 
 def _brought_back(facts: LogFacts) -> int | None:

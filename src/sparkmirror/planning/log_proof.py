@@ -3,8 +3,9 @@ and it must stand where the source has it. Called by `planning.offset_starts`; `
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.settings import ClientSettings
@@ -25,12 +26,14 @@ class Foreign(NotIdentical):
 
 @dataclass(frozen=True, slots=True)
 class LogProof:
-    """The two clusters of a flow; `is_committed` is the source's isolation level."""
+    """The two clusters of a flow; `is_committed` is the source's isolation level, `filler_ids` are the producer ids of
+    the flow's fillers in the partition."""
 
     source: ClientSettings
     target: ClientSettings
     is_committed: bool
     producer_id: int
+    filler_ids: frozenset[int] = frozenset()
 
     def prove(
         self,
@@ -38,21 +41,24 @@ class LogProof:
         remote: TopicPartition,
         known: Lineage,
         read: Hole,
-        there: int,
+        there: "Expected",
         source_end: int,
         common: Common,
     ) -> Lineage:
         """The lineage of the source's log at `read.stop`, which was `known` at `read.first`.
 
-        The target is read from offset `there` on, which may lie before; what the logs have in `common` is counted.
-        Raises NotIdentical, and ClusterError where a log cannot be read.
+        The target is read from a batch before `there` on, which may lie before `read.first`: what is between the source
+        has no longer. What the logs have in `common` is counted. Raises NotIdentical, and ClusterError where a log
+        cannot be read.
         """
         passed = _Passed(known)
         epoch = known.leader_epoch
         source = passed.note(
             read_owners(self.source, where, *read, is_committed=self.is_committed, epoch=epoch), read.first
         )
-        target = require_own(read_owners(self.target, remote, there, read.stop), self.producer_id)
+        batches = read_owners(self.target, remote, max(there.offset - 1, there.begins), read.stop)
+        lost = Hole(there.offset, read.first)
+        target = require_placed(require_own(batches, self.producer_id, there), lost, self.filler_ids)
         try:
             found = first_difference(source, target, common, read.first)
             deque(target, maxlen=0)
@@ -113,26 +119,53 @@ class _Passed:
             yield batch
 
 
-def require_own(batches: Iterable[OwnedBatch], producer_id: int) -> Iterator[OwnedBatch]:
+class Expected(NamedTuple):
+    """Where a log goes on that `begins` somewhere before: the flow's next batch from `offset` on has this `sequence`
+    number, if that is known."""
+
+    offset: int
+    sequence: int | None = None
+    begins: int = 0
+
+
+def require_own(
+    batches: Iterable[OwnedBatch], producer_id: int, expected: Expected | None = None
+) -> Iterator[OwnedBatch]:
     """The batches. Raises Foreign at one that neither the flow wrote, nor its fillers, and NotIdentical at one of the
-    flow that was appended twice, or late: a log that has forgotten a producer takes any sequence number of it."""
-    before: OwnedBatch | None = None
+    flow that was appended twice, or late: a log that has forgotten a producer takes any sequence number of it, and so
+    does one that was cut."""
+    before: Expected | None = None
     for batch in batches:
+        if expected is not None and batch.first >= expected.offset:
+            before, expected = (before if expected.sequence is None else expected), None
         if batch.producer_id == producer_id and not batch.header.is_control:
             if before is not None and not _continues(before, batch):
                 raise NotIdentical(f"the target's records from offset {batch.first} on were appended twice, or late")
-            before = batch
+            before = Expected(batch.stop, (batch.header.base_sequence + batch.header.last_offset_delta + 1) % SEQUENCES)
         elif not batch.is_filler:
             raise Foreign(f"somebody else has written records to the target from offset {batch.first} on")
         yield batch
 
 
-def _continues(before: OwnedBatch, batch: OwnedBatch) -> bool:
+def require_placed(batches: Iterable[OwnedBatch], lost: Hole, filler_ids: Container[int]) -> Iterator[OwnedBatch]:
+    """The batches. Raises NotIdentical at what takes up offsets, as the flow's fillers do, but is none of theirs, where
+    the source has `lost` its records: what belongs there came to stand behind it, and nothing else shows that."""
+    for batch in batches:
+        is_lost = batch.first < lost.stop and batch.stop > lost.first
+        if is_lost and batch.is_filler and batch.producer_id not in filler_ids:
+            raise NotIdentical(
+                f"somebody else has written a marker to the target at offset {batch.first}, and the source no longer "
+                "has the record that belongs there"
+            )
+        yield batch
+
+
+def _continues(before: Expected, batch: OwnedBatch) -> bool:
     """Between the two, fillers take offsets and no sequence numbers, and compaction may have removed batches. Who takes
     over a log that does not know the producer begins with the offset as the sequence number."""
-    header = before.header
-    passed = (batch.header.base_sequence - header.base_sequence - header.last_offset_delta - 1) % SEQUENCES
-    return passed <= batch.first - before.stop or batch.header.base_sequence == batch.first % SEQUENCES
+    assert before.sequence is not None
+    passed = (batch.header.base_sequence - before.sequence) % SEQUENCES
+    return passed <= batch.first - before.offset or batch.header.base_sequence == batch.first % SEQUENCES
 
 
 def are_start_fillers(batches: Iterable[OwnedBatch], producer_id: int) -> bool:

@@ -41,8 +41,8 @@ from sparkmirror.planning.log_alignment import (
     why_unknown,
 )
 from sparkmirror.planning.log_comparison import Common
-from sparkmirror.planning.log_proof import Foreign, LogProof, NotIdentical
-from sparkmirror.policy.fillers import SEQUENCES, Hole, id_prefix, transactional_ids
+from sparkmirror.planning.log_proof import Expected, Foreign, LogProof, NotIdentical
+from sparkmirror.policy.fillers import SEQUENCES, Hole, all_ids, id_prefix
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,7 @@ class OffsetStarts:
         self._note_filling = note_filling
         self._there: Mapping[str, Topic] = {}
         self._known_ids: set[str] | None = None
+        self._filler_ids: dict[str, int] = {}
         self._fills_until = time.monotonic() + _FILL_SECONDS
 
     def settle(self, items: Collection[Assigned], topics: Mapping[str, Topic]) -> list[Assigned]:
@@ -146,8 +147,9 @@ class OffsetStarts:
         prefix = id_prefix(self._flow.connector.group)
         if self._known_ids is None:
             self._known_ids = known_ids(self._target, prefix)
-        named = [one for item in items for one in transactional_ids(f"{prefix}{self._remote(item.partition)}")]
-        init_producer_ids(self._target, [one for one in named if one in self._known_ids])
+        named = [one for item in items for one in all_ids(f"{prefix}{self._remote(item.partition)}")]
+        taken = init_producer_ids(self._target, [one for one in named if one in self._known_ids])
+        self._filler_ids |= {name: identity.producer_id for name, identity in taken.items() if name is not None}
 
     def _misfits(self, items: Collection[Assigned], topics: Mapping[str, Topic]) -> dict[TopicPartition, str]:
         """Partitions that have no counterpart on the target, with the reason; "" where it may still be made."""
@@ -249,7 +251,8 @@ class OffsetStarts:
         if first is None:
             return None
         edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
-        facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic))
+        sequence = None if record is None else record.sequence
+        facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence)
         known = Lineage(item.topic_id) if record is None else Lineage.of(record.position)
         verdict = judge(facts)
         reached = self._carry_out(verdict, _Pair(where, remote, producer_id, facts, known))
@@ -298,7 +301,9 @@ class OffsetStarts:
     def _proof(self, pair: _Pair) -> LogProof:
         is_committed = self._flow.consumer.isolation_level == "read_committed"
         source, target = self._source.connection.settings, self._target.connection.settings
-        return LogProof(source, target, is_committed, pair.producer_id)
+        names = all_ids(f"{id_prefix(self._flow.connector.group)}{pair.remote}")
+        fillers = frozenset(self._filler_ids[name] for name in names if name in self._filler_ids)
+        return LogProof(source, target, is_committed, pair.producer_id, fillers)
 
     def _prove(self, offsets: Hole, pair: _Pair) -> Lineage:
         """The source is read from the stored position on: what follows tells which epochs its log has now. The target
@@ -306,7 +311,7 @@ class OffsetStarts:
         begins = max(offsets.first if pair.facts.stored is None else pair.facts.stored, pair.facts.source_begins)
         known = pair.known if begins == pair.facts.stored else Lineage(pair.known.topic_id)
         read = Hole(min(begins, offsets.stop), offsets.stop)
-        common, there = Common(), max(offsets.first - 1, pair.facts.begins)
+        common, there = Common(), Expected(offsets.first, pair.facts.stored_sequence, pair.facts.begins)
         lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, there, pair.facts.source_end, common)
         if reason := why_unknown(pair.facts, common.count):
             raise NotIdentical(reason)

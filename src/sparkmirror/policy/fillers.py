@@ -39,6 +39,11 @@ def written_id(prefix: str) -> str:
     return f"{prefix}-written"
 
 
+def all_ids(prefix: str) -> list[str]:
+    """All whose producers may have filled offsets of one partition."""
+    return [*transactional_ids(prefix), written_id(prefix)]
+
+
 WRITTEN_MAX: Final = 1000
 """Markers of one request."""
 _UNWRITTEN: Final = 100

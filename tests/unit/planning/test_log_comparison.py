@@ -13,7 +13,8 @@ from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch
 from sparkmirror.planning.log_comparison import first_difference, first_parting
-from sparkmirror.planning.log_proof import NotIdentical, are_start_fillers, require_own
+from sparkmirror.planning.log_proof import Expected, NotIdentical, are_start_fillers, require_own, require_placed
+from sparkmirror.policy.fillers import Hole
 
 RECORD, VOID, GONE = "record", "void", "gone"
 OURS = 7
@@ -165,6 +166,30 @@ def test_a_batch_that_was_appended_twice_or_late_shows_it_by_its_sequence_number
         return
     with pytest.raises(NotIdentical, match=f"from offset {first} on were appended twice, or late"):
         list(require_own(log, OURS))
+
+
+@pytest.mark.parametrize(
+    ("sequence", "is_right"),
+    [(7, True), (12, True), (8, False), (6, False)],
+    ids=["as stored", "its offset: the log had forgotten the producer", "one is missing", "one came twice"],
+)
+def test_the_first_batch_behind_a_stored_position_has_the_stored_sequence_number(sequence: int, is_right: bool) -> None:
+    log = [data(10, [b"x", b"y"]), sequenced(data(12, [b"z"]), sequence)]
+    expected = Expected(12, sequence=7)
+    if is_right:
+        assert len(list(require_own(log, OURS, expected))) == 2
+        return
+    with pytest.raises(NotIdentical, match="from offset 12 on were appended twice, or late"):
+        list(require_own(log, OURS, expected))
+
+
+def test_a_marker_of_somebody_else_is_found_where_the_source_has_lost_its_records() -> None:
+    log = [data(0, [b"x"]), marker(1, producer_id=8), marker(2)]
+    assert len(list(require_placed(log, Hole(2, 4), {99}))) == 3, "below the stored position"
+    assert len(list(require_placed(log, Hole(1, 1), {99}))) == 3, "the source has what belongs there"
+    assert len(list(require_placed(log, Hole(0, 4), {8, 99}))) == 3, "the flow's own fillers"
+    with pytest.raises(NotIdentical, match="a marker to the target at offset 1, and the source no longer has"):
+        list(require_placed(log, Hole(1, 4), {99}))
 
 
 def empty(first: int, records: int, producer_id: int = OURS, *, is_transactional: bool = False) -> OwnedBatch:

@@ -101,10 +101,12 @@ class World:
     def has(self, source: Sequence[OwnedBatch], target: Sequence[OwnedBatch]) -> None:
         self.source.logs[WHERE], self.target.logs[self.remote] = list(source), list(target)
 
-    def stores(self, offset: int, epochs: Epochs = (), topic_id: UUID = HERE, there: UUID = THERE) -> None:
+    def stores(
+        self, offset: int, epochs: Epochs = (), topic_id: UUID = HERE, there: UUID = THERE, sequence: int | None = None
+    ) -> None:
         extent = Extent(self.remote.topic, there, offset)
         position = Position(offset, epochs, topic_id)
-        self.view.records[WHERE] = PositionRecord(position, 1, 0, extent=extent, is_aligned=True)
+        self.view.records[WHERE] = PositionRecord(position, 1, 0, extent=extent, is_aligned=True, sequence=sequence)
 
     def settle(self, *partitions: TopicPartition) -> dict[TopicPartition, Assigned]:
         names = partitions or (WHERE,)
@@ -173,6 +175,28 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
     assert begun.append == Append(OURS, 6, world.remote.topic, THERE)
+
+
+def test_a_marker_of_somebody_else_holds_what_follows_it_when_the_source_has_lost_what_it_displaced(
+    world: World,
+) -> None:
+    world.has([data(8, values(8, 4))], [data(0, values(0, 4)), marker(4), data(5, values(4, 5))])
+    world.stores(4)
+    assert "a marker to the target at offset 4, and the source no longer has" in world.settle()[WHERE].unknown
+    world.has([data(8, values(8, 4))], [data(0, values(0, 4)), marker(4, producer_id=8), data(5, values(5, 5))])
+    world.known_ids = {f"A-mm2-sparkmirror-offsets-{world.remote}-1"}
+    assert world.settle()[WHERE].offset == 10, "it is the flow's own"
+
+
+def test_a_target_that_was_cut_and_has_grown_to_the_same_offset_is_noticed(world: World) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(4, 4))])
+    world.stores(4, sequence=4)
+    world.last[world.remote] = 7
+    assert "behind another record, by its sequence number" in world.settle()[WHERE].unknown
+    world.last[world.remote] = 3
+    assert world.settle()[WHERE].offset == 4
+    world.last.clear()
+    assert world.settle()[WHERE].offset == 4, "a log that knows no number tells nothing"
 
 
 def test_a_source_that_was_cut_below_the_stored_position_meanwhile_is_noticed(world: World) -> None:

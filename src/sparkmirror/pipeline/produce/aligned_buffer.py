@@ -32,6 +32,10 @@ class AlignedBuffer(PartitionBuffer):
     append: Append
     hole: Hole | None
 
+    @property
+    def sequence(self) -> int | None:
+        return self._in_flight.oldest_sequence
+
     def append_from(self, append: Append) -> None:
         """Go on as the flow's producer. Only while idle."""
         self.hole = None

@@ -43,6 +43,11 @@ class InFlight:
         return _behind(self.batches[-1]) if self.batches else None
 
     @property
+    def oldest_sequence(self) -> int:
+        """That of the first record that is not acknowledged, or of the next one."""
+        return self.batches[0].sequence if self.batches else self._sequence
+
+    @property
     def reach(self) -> Place | None:
         """Where those end that have gone out; None without any."""
         sent = (batch for batch in reversed(self.batches) if not batch.is_held)

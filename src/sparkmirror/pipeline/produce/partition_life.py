@@ -33,6 +33,11 @@ class PartitionLife(AckedPosition):
         self.is_held = state is State.HOLDING or state is State.HELD
         self.is_failed = self.is_held or state is State.FAILING or state is State.FAILED
 
+    @property
+    def sequence(self) -> int | None:
+        """The number that the producer gives the first record that is not acknowledged, where it keeps offsets."""
+        return None
+
     def begin_again(self) -> None:
         """The task takes the partition on: what was before does not count."""
         self._change(Event.TAKEN_ON)

@@ -287,7 +287,7 @@ class Progress:
         lots.setdefault(home, []).append(Entry(key, connect.encode_value(position.offset), forget, headers))
         self._extents[where] = buffer.extent
         writer = generation, self._task, released, self._run
-        record = PositionRecord(position, *writer, buffer.extent, buffer.keeps_offsets)
+        record = PositionRecord(position, *writer, buffer.extent, buffer.keeps_offsets, buffer.sequence)
         value = positions.encode_value(record)
         entry = Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
         lots.setdefault(self._positions, []).append(entry)

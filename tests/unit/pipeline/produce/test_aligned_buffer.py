@@ -77,6 +77,18 @@ class TargetLog:
         return base
 
 
+def test_a_position_has_the_sequence_number_that_the_log_takes_next() -> None:
+    buffer, log = new_buffer(merging=False), TargetLog()
+    accept(buffer, 6, batch(0, 2), batch(2, 1), batch(3, 3))
+    assert step(buffer, log, 1)
+    sent = send_all(buffer)
+    assert [len(one.spans) for one in sent] == [1, 1]
+    assert (buffer.acknowledged, buffer.sequence) == (2, log.sequence), "two batches are under way"
+    for one in sent:
+        buffer.succeed(one, log.append(one))
+        assert (buffer.acknowledged, buffer.sequence) == (log.end, log.sequence)
+
+
 def step(buffer: AlignedBuffer, log: TargetLog, fills: int) -> bool:
     """One batch, or `fills` offsets of the hole in its way; whether there was either."""
     sent = buffer.next_batch(1, 1)
