@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from tests.brokers.grants import grant
 from tests.brokers.offset_story import Story, told
 from tests.faults.numbered import wait_until
+from tests.faults.test_lost_records import delete_topic
 
 from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.answers import LITERAL, AclBinding
@@ -89,6 +90,11 @@ def test_a_failover_that_is_killed_between_its_acts_goes_on_and_back(
         run.ends("--undo")
         assert (_fences(story), story.on_target(group)) == (set(), {})
         assert shop.sells() == "", "everything is as before"
+
+        delete_topic(fenced_source.bootstrap_servers, topic)
+        run.dies("after 1")
+        run.dies("before 1")
+        assert _fences(story) == {fence_of(topic)}, "a topic that is mirrored, and may be made again, is fenced too"
 
 
 def _commit(story: Story, group: str, offsets: GroupOffsets) -> bool:

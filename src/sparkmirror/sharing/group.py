@@ -65,6 +65,8 @@ _CATCH_UP_SECONDS_MAX = 10.0
 _LEAVE_SECONDS_MAX = 3.0
 _TELL_SECONDS = 3.0
 """The group may put this process out a moment after it has fenced the tasks."""
+_WAKES_SECONDS = 30.0
+"""A process that fenced as it woke joins the group again at most so long before its fence is noticed, or after."""
 
 
 class FencedBy(Enum):
@@ -97,7 +99,7 @@ class ProcessGroup:
         self._looked_at = 0.0
         self._peers: list[Peer] | None = None
         self._heartbeat_at = 0.0
-        self._confirmed_at = 0.0
+        self._confirmed_at = self._joined_at = 0.0
         self._last_problem = ""
         self._refused: SparkMirrorError | None = None
         self._predecessors = Predecessors()
@@ -124,15 +126,20 @@ class ProcessGroup:
     def fenced_by(self, flow: FlowName, begun_at: float, fenced_at: float) -> FencedBy:
         """Who has fenced a query of the flow; both times in monotonic seconds.
 
-        Others have, where the group says after the fencing that this process is a member still. A group that cannot be
-        reached says nothing: UNKNOWN, for the caller to ask again.
+        Others have, where the group says after the fencing that this process is a member still, and nobody has joined
+        it lately: a process that the group puts out while it stands still between its look at the group and its fence
+        (`planning.ownership`) fences as it wakes, and joins again. A group that cannot be reached says nothing:
+        UNKNOWN, for the caller to ask again.
         """
         if self.is_alone:
             return FencedBy.OTHERS
         with self._lock:
             if self._flow_shares[str(flow)].lost_at > begun_at:
                 return FencedBy.GROUP
-        return FencedBy.OTHERS if self._confirmed_at > fenced_at + _TELL_SECONDS else FencedBy.UNKNOWN
+        if self._confirmed_at <= fenced_at + _TELL_SECONDS:
+            return FencedBy.UNKNOWN
+        has_others, lately = len(self._peers or ()) > 1, max(begun_at, fenced_at - _WAKES_SECONDS)
+        return FencedBy.GROUP if has_others and self._joined_at > lately else FencedBy.OTHERS
 
     def begin_query(self, flow: FlowName, run: str, process: str) -> None:
         """A new query, of that `run` and `process` id, waits for its share of the flow."""
@@ -267,6 +274,7 @@ class ProcessGroup:
         except SparkMirrorError:
             self._due = True
             raise
+        self._joined_at = time.monotonic()
         with self._lock:
             by_flow = {one.flow: one for one in assignments}
             for name, flow_share in self._flow_shares.items():
