@@ -34,7 +34,7 @@ REASONS = {
     r"that this flow has not written": ("foreign", "target cut", "target deleted", "forgets"),
     r"partitions on the source and": ("grown",),
     r"the source may not have its records any more": ("target deleted", "target cut"),
-    r"no offset in common that could be compared": ("ledger lost",),
+    r"no offset in common that could be compared": ("ledger lost", "foreign"),
     r"nobody knows whether they were mirrored": ("ledger lost", *_TURNED),
 }
 """Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
@@ -225,6 +225,8 @@ class KeptChecker(Checker):
         is_gone = partition is None or one.offset < partition.log.start
         if is_gone and self._scene.causes.of(where) & {"target deleted", "target cut"}:
             return False
+        if is_gone and one.offset < self._taken_over.get(where, 0):  # without a ledger a source begins where it begins
+            return False
         return super()._is_owed(one, truth, arrived, gaps, where)
 
     def is_caught_up(self) -> bool:
@@ -322,6 +324,8 @@ class KeptChecker(Checker):
         """A partition that is not FAILED is the source's copy, to its end."""
         where, log = partition.where, partition.log
         wrong = self.first_wrong(where)
+        if {"target cut", "forgets"} <= self._scene.causes.of(where):
+            return  # only the producer's sequence number tells that a log has grown again to where it was
         if wrong is not None and wrong < log.high_watermark:
             self.fail(f"{where} is not FAILED, and the target is wrong at {wrong}")
             return
