@@ -1,5 +1,6 @@
 """What the fault tests tell: a topic, a flow of its own that mirrors it, runs of that flow, and the judgement."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from tests.faults.tree import Run
 from tests.oracle import list_topics
 from tests.scenarios.mirror import COMMAND, flow_file
 
+from sparkmirror.errors import ClusterError
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
@@ -19,6 +21,8 @@ PER_SECOND = 1000
 REPEATED_MAX = 5 * PER_SECOND
 """What a crash may repeat: the ledger is stored every second, and tests crash what is at most two seconds behind it;
 the rest is for a busy machine."""
+
+_HEARD_OF_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +151,15 @@ class Story:
         return [0 if position is None else position.offset for position in at]
 
     def ledger(self) -> LedgerReader:
-        """The flow's ledger, to be closed."""
-        return LedgerReader(self.cluster(), ledger_topics(self.alias), Connector.of_dedicated_mode(self.alias))
+        """The flow's ledger, to be closed. One broker of several may hear of its topics later than another."""
+        ends_at = time.monotonic() + _HEARD_OF_SECONDS
+        while True:
+            try:
+                return LedgerReader(self.cluster(), ledger_topics(self.alias), Connector.of_dedicated_mode(self.alias))
+            except ClusterError:
+                if time.monotonic() > ends_at:
+                    raise
+            time.sleep(0.2)
 
     def target_has_ledger(self) -> bool:
         return set(ledger_topics(self.alias)) <= list_topics({"bootstrap.servers": self.target})
