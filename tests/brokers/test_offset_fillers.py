@@ -117,7 +117,8 @@ def test_a_small_hole_between_two_records_is_filled_exactly(
     hole_filler = HoleFiller(clients, f"{where.topic}-fillers", where, FLOW)
 
     reached = hole_filler.fill(hole, filler, seconds_max=0.0)
-    assert reached == (17 if filler == ABORTED else 2), "the last offsets are filled when the end is known"
+    wanted = {MARKERS: 2, ABORTED: 17, WRITE_MARKERS: 3}
+    assert reached == wanted[filler], "the last offsets are filled when the end is known"
     assert end_of(target, where) == reached
     assert hole_filler.fill(hole, filler, seconds_max=60.0) == 21
     assert HoleFiller(clients, f"{where.topic}-fillers", where, FLOW).fill(hole, filler, seconds_max=60.0) == 21
@@ -156,7 +157,8 @@ def test_what_a_writer_of_markers_sends_late_is_refused_once_another_has_begun(
     older.fill(hole, WRITE_MARKERS, seconds_max=0.0)
     assert older._writer is not None
     number = written_id(name)
-    newer = MarkerWriter(clients.settings, where, init_producer_ids(target, [number])[number])
+    identity = init_producer_ids(target, [number])[number]
+    newer = MarkerWriter(clients.settings, where, identity, older._writer._coordinator_epoch)
 
     older._writer.write(700)
     assert end_of(target, where) == 701, "nothing keeps it from the hole's own offsets"
@@ -171,6 +173,22 @@ def test_what_a_writer_of_markers_sends_late_is_refused_once_another_has_begun(
     with pytest.raises(FencedError):
         newer.write(1)
     assert end_of(target, where) == 5000
+
+
+def test_a_process_that_takes_over_the_last_offsets_of_a_hole_has_late_markers_refused(
+    target: Admin, clients: FillerClients, where: TopicPartition
+) -> None:
+    """Also where it writes none itself but the first one, which is a transaction's."""
+    name, hole = f"{where.topic}-fillers", Hole(0, 101)
+    older, heir = HoleFiller(clients, name, where, FLOW), HoleFiller(clients, name, where, FLOW)
+    while (reached := older.fill(hole, WRITE_MARKERS, seconds_max=0.0)) < 96:
+        """One transaction at a time."""
+    assert older._writer is not None
+    assert reached < heir.fill(hole, WRITE_MARKERS, seconds_max=60.0) == 101
+
+    with pytest.raises(FencedError):
+        older._writer.write(1)
+    assert end_of(target, where) == 101
 
 
 def test_a_transaction_that_a_dead_process_left_open_takes_an_offset_of_the_hole(

@@ -4,7 +4,9 @@ For holes of a flow that keeps offsets (`preserve.offsets.filler = write-markers
 Source: WriteTxnMarkers of KIP-98, which brokers take from who has CLUSTER_ACTION on the cluster.
 
 Brokers take such markers as often as they are sent. A log refuses those of a producer epoch below the last one that it
-has of the producer: what a predecessor has sent may come until the first marker of a newer epoch has.
+has of the producer: what a predecessor has sent may come until the first marker of a newer epoch has. That one is of a
+transaction: its coordinator writes it before it gives the next epoch. The log refuses markers of an older coordinator,
+too, so a writer's have the coordinator epoch of the first one.
 """
 
 import time
@@ -22,19 +24,21 @@ from sparkmirror.model import TopicPartition
 
 _WRITE_TXN_MARKERS: Final = 27
 _VERSIONS: Final = (1, 1)
-_COORDINATOR_EPOCH: Final = 0
 _COORDINATOR_FENCED: Final = 52
 _SECONDS_MAX: Final = 60.0
 
 
 class MarkerWriter:
     """The markers of one producer epoch in one partition. After an error it is to be closed, and the next one has a
-    newer epoch."""
+    newer epoch. `coordinator_epoch` is that of the newest marker of the producer in the log."""
 
-    def __init__(self, settings: ClientSettings, where: TopicPartition, identity: ProducerIdentity) -> None:
+    def __init__(
+        self, settings: ClientSettings, where: TopicPartition, identity: ProducerIdentity, coordinator_epoch: int
+    ) -> None:
         self._settings = settings
         self._where = where
         self._identity = identity
+        self._coordinator_epoch = coordinator_epoch
         self._link: Link | None = None
 
     def close(self) -> None:
@@ -74,7 +78,7 @@ class MarkerWriter:
             producer_epoch=self._identity.epoch,
             transaction_result=False,
             topics=[topic],
-            coordinator_epoch=_COORDINATOR_EPOCH,
+            coordinator_epoch=self._coordinator_epoch,
         )
         return WriteTxnMarkersRequest(markers=[marker] * count)
 

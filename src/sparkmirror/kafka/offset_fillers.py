@@ -46,7 +46,6 @@ from sparkmirror.policy.fillers import (
     SEQUENCES,
     WRITE_MARKERS,
     Hole,
-    needs_first_marker,
     plan_batches,
     plan_transactions,
     plan_written,
@@ -128,13 +127,14 @@ class HoleFiller:
         self._producer_id = producer_id
         self._topic_id = topic_id
         self._transactions: list[_Transactions] = []
+        self._fence: _Transactions | None = None
+        """Whose one marker comes before those that are written without a coordinator; None where none are."""
         self._writer: MarkerWriter | None = None
-        self._has_fenced = False
         self._reader = OwnerReader(clients.settings, where)
 
     def close(self) -> None:
         self._reader.close()
-        for one in self._transactions:
+        for one in (*self._transactions, *([] if self._fence is None else [self._fence])):
             one.close()
         if self._writer is not None:
             self._writer.close()
@@ -162,11 +162,11 @@ class HoleFiller:
         if not self._transactions:
             self._take_over(admin, is_writing=filler == WRITE_MARKERS)
         begun, known = _end_within(admin, self._where, hole), hole.first
-        if self._writer is not None:
+        if self._fence is not None and begun < hole.stop:
             if begun != known:
                 self._require_own(Hole(known, begun), hole)
-            begun = known = self._write(self._writer, hole, begun, ends_at)
-            if plan_written(hole, begun) and self._writer is not None:
+            begun = known = self._write(self._fence, hole, begun, ends_at)
+            if plan_written(hole, begun) and self._fence is not None:
                 return begun
         while True:
             stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop
@@ -209,22 +209,35 @@ class HoleFiller:
         taken = init_producer_ids(admin, [*names, number] if is_writing else names, _TRANSACTION_MS)
         self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
         if is_writing:
-            self._writer = MarkerWriter(self._clients.settings, self._where, taken[number])
+            self._fence = _Transactions(self._clients, number, self._where, taken[number])
 
-    def _write(self, writer: MarkerWriter, hole: Hole, reached: int, ends_at: float) -> int:
-        """Markers as far as they may be written without a coordinator; returns where the log ends. What others sent
-        before may take offsets of the hole until the first marker is there."""
+    def _write(self, fence: "_Transactions", hole: Hole, reached: int, ends_at: float) -> int:
+        """Markers as far as they may be written without a coordinator; returns where the log ends."""
+        if self._writer is None:
+            reached, coordinator_epoch = self._begin(fence, hole, reached)
+            self._writer = MarkerWriter(self._clients.settings, self._where, fence.identity, coordinator_epoch)
         try:
-            if not self._has_fenced and needs_first_marker(hole, reached):
-                reached = self._written(writer, hole, reached, 1)
-                self._has_fenced = True
-            while self._has_fenced and (count := plan_written(hole, reached)) and time.monotonic() < ends_at:
-                reached = self._written(writer, hole, reached, count)
+            while (count := plan_written(hole, reached)) and time.monotonic() < ends_at:
+                reached = self._written(self._writer, hole, reached, count)
         except AuthorizationFailed as refused:
             log.warning("%s: transactions fill its offsets, one by one: %s", self._where, refused)
-            writer.close()
-            self._writer = None
+            fence.close()
+            self._writer.close()
+            self._fence = self._writer = None
         return reached
+
+    def _begin(self, fence: "_Transactions", hole: Hole, reached: int) -> tuple[int, int]:
+        """Writes the first marker by its coordinator, and waits until the log has it: behind it the log refuses what
+        those before have sent, and before it that may take offsets of the hole. Returns where the log ends, and the
+        coordinator's epoch."""
+        fence.abort_one(0)
+        end = reached
+        while True:
+            end = await_filled(self._clients.admin(), self._where, hole, end + 1)
+            self._require_own(Hole(reached, end), hole)
+            for batch in self._reader.read(reached, end):
+                if batch.header.is_control and (batch.producer_id, batch.header.producer_epoch) == fence.identity:
+                    return end, batch.coordinator_epoch
 
     def _written(self, writer: MarkerWriter, hole: Hole, reached: int, count: int) -> int:
         writer.write(count)
@@ -277,7 +290,7 @@ class _Transactions:
         self._clients = clients
         self._id = transactional_id
         self._where = where
-        self._identity = identity
+        self.identity = identity
         self._sequence = 0
         self._largest = RECORDS_MAX
         self._link: Link | None = None
@@ -288,14 +301,14 @@ class _Transactions:
             self._link = None
 
     def abort_one(self, records: int) -> None:
-        self._ask(AddPartitions(self._id, self._identity, (self._where,)))
+        self._ask(AddPartitions(self._id, self.identity, (self._where,)))
         while records:
             records -= self._append(min(records, self._largest))
-        self._ask(EndTransaction(self._id, self._identity, second_protocol=False, commits=False))
+        self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
 
     def _append(self, records: int) -> int:
         """How many the log took: none where they are too many for one batch."""
-        batch = _stamped(encode_empty(records, _now_ms()), self._identity, self._sequence, is_transactional=True)
+        batch = _stamped(encode_empty(records, _now_ms()), self.identity, self._sequence, is_transactional=True)
         try:
             self._clients.appender.append_batch(self._where, batch, time.monotonic() + _SECONDS_MAX, self._id)
         except RequestRefused as refused:

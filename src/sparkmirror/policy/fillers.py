@@ -35,7 +35,8 @@ def transactional_ids(prefix: str) -> list[str]:
 
 
 def written_id(prefix: str) -> str:
-    """The transactional id of a partition whose epochs number the writers of `WRITE_MARKERS`; it has no transaction."""
+    """The transactional id of a partition whose epochs number the writers of `WRITE_MARKERS`; the one transaction of
+    each writer is its first marker."""
     return f"{prefix}-written"
 
 
@@ -47,18 +48,12 @@ def all_ids(prefix: str) -> list[str]:
 WRITTEN_MAX: Final = 1000
 """Markers of one request."""
 _UNWRITTEN: Final = 100
-_UNFENCED: Final = 50
-
-
-def needs_first_marker(hole: "Hole", end: int) -> bool:
-    """Whether a process that takes over a hole, filled to `end`, writes a first marker, so that the log refuses those
-    of all before. With fewer offsets left nobody before can have any under way: `plan_written` stops earlier."""
-    return hole.stop - end > _UNFENCED
 
 
 def plan_written(hole: "Hole", end: int) -> int:
     """How many markers the next request may have. The hole's last offsets are kept for transactions, which a
-    coordinator fences, and for the first markers of dozens of take-overs at once, of which each may come late."""
+    coordinator fences: what a request of a process that died still brings stays below them, and so does the first
+    marker of who takes over, before which it may come."""
     return max(0, min(WRITTEN_MAX, hole.stop - _UNWRITTEN - end))
 
 

@@ -1,6 +1,7 @@
 """The batches of a range of a log, with who wrote each. Blocks; called by `planning.log_proof` and
 `kafka.offset_fillers`."""
 
+import struct
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ _VERSIONS: Final = (12, 12)
 _BYTES_MAX: Final = 8 << 20
 _WAIT_MS: Final = 500
 _SILENCE_SECONDS: Final = 30.0
+_MARKER: Final = struct.Struct(">hi")
+"""Version and coordinator epoch, of all versions."""
 
 
 class LogParted(SparkMirrorError):
@@ -59,6 +62,12 @@ class OwnedBatch(NamedTuple):
     def is_filler(self) -> bool:
         """Whether it only takes up offsets: a marker, or the empty records of an aborted transaction."""
         return self.header.is_control or (self.header.is_transactional and (self._is_encoded_empty or self._is_empty))
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """Of a transaction marker (`org.apache.kafka.common.record.EndTransactionMarker`)."""
+        (marker,) = decode_records(self.data)
+        return _MARKER.unpack_from(marker.value or b"")[1]  # type: ignore[no-any-return]
 
     @property
     def fills_start(self) -> bool:
