@@ -46,6 +46,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0, help="how long to search")
+    parser.add_argument("--histories", type=int, help="how many to search, in place of minutes")
     parser.add_argument("--cpu", action="store_true", help="count minutes of the processor, not of the clock")
     parser.add_argument("--seed", type=int, help="play this history alone, and tell it")
     parser.add_argument("--keep", action="store_true", help="with --seed: let it join the past failures")
@@ -84,8 +85,7 @@ def _search(options: argparse.Namespace) -> int:
         if result.problems:
             found += 1
             _tell(result, shrinks=options.shrink)
-        is_over = clock() - began > options.minutes * 60 and not options.past
-        if found >= options.until_found or is_over:
+        if found >= options.until_found or _is_over(options, clock() - began, histories):
             break
     seconds = clock() - began
     print(
@@ -96,6 +96,12 @@ def _search(options: argparse.Namespace) -> int:
     if options.pairs:
         print("\n".join(_pairs_table(pairs)))
     return int(found > 0)
+
+
+def _is_over(options: argparse.Namespace, seconds: float, histories: int) -> bool:
+    if options.past:
+        return False
+    return seconds > options.minutes * 60 if options.histories is None else histories >= options.histories
 
 
 def _coverage(pairs: Counter[tuple[str, str]]) -> str:

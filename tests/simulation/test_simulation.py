@@ -1,23 +1,30 @@
-"""Histories of a flow on simulated brokers: those that have failed once, and fresh ones for a while."""
+"""Histories of a flow on simulated brokers: those that have failed once, and some fresh ones for each commit."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from secrets import randbits
 
 from tests.simulation.history import read_scripts
 
 PAST_FAILURES = Path(__file__).with_name("past_failures.json")
 """Histories that once showed something: a promise broken, or a broker simulated otherwise than real ones are."""
-_FRESH_MINUTES = 0.5
+_FRESH = 60
+_ROOT = Path(__file__).parents[2]
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own: the order of sets is part of a history, and PYTHONHASHSEED decides it."""
     command = [sys.executable, "-m", "tests.simulation", *arguments]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    root = Path(__file__).parents[2]
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def commit_seed() -> int:
+    """One seed for each commit, so that it passes each time or never; any where there is no commit to be asked for."""
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False)
+    return int(asked.stdout[:10], 16) if asked.returncode == 0 else randbits(40)
 
 
 def test_histories_that_failed_once_hold_what_is_promised() -> None:
@@ -27,8 +34,9 @@ def test_histories_that_failed_once_hold_what_is_promised() -> None:
 
 
 def test_fresh_histories_hold_what_is_promised() -> None:
-    done = simulate("--minutes", str(_FRESH_MINUTES))
+    done = simulate("--from", str(commit_seed()), "--histories", str(_FRESH))
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{_FRESH} histories" in done.stdout
 
 
 def test_a_history_is_the_same_each_time_it_is_played() -> None:
