@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparkmirror.batch.columns import Columns
-from sparkmirror.batch.record_headers import decode_headers, encode_headers
+from sparkmirror.batch.record_headers import HEADER_TYPE, encode_headers
 
 CONTENT: Final = ("key", "value", "headers")
 """In the order of the places of `batch.columns.Columns`."""
@@ -21,35 +21,61 @@ def content_arrays(columns: Columns, names: Collection[str]) -> dict[str, pa.Arr
     """Those of CONTENT that are named: key and value binary, headers as lists. The bytes are copied."""
     if not names:
         return {}
-    segments = _segments(columns)
+    segments = None
     arrays = {}
     for place, name in enumerate(CONTENT):
-        if name in names:
-            lengths = columns.places[:, 2 * place + 1]
-            found = segments.take(_every_third(place, lengths))
-            arrays[name] = decode_headers(found) if name == "headers" else found
+        if name == "headers" and name in names:
+            arrays[name] = decode_headers(columns)
+        elif name in names:
+            segments = _segments(columns) if segments is None else segments
+            arrays[name] = segments.take(_every_third(place, columns.places[:, 2 * place + 1]))
     return arrays
+
+
+def decode_headers(columns: Columns) -> pa.Array:
+    """A list of (key, value) for each record. The bytes are copied."""
+    from sparkmirror.batch import kernels
+
+    count = kernels.count_headers(columns.content, columns.places)
+    first, edges = np.empty(len(columns) + 1, np.int32), np.empty((count, 4), np.int32)
+    are_null = np.empty(count, np.uint8)
+    kernels.read_record_headers(columns.content, columns.places, first, edges, are_null)
+    segments = _segments_between(columns.content, edges)
+    at = np.arange(count, dtype=np.int64) * 4
+    keys = segments.take(pa.array(at))
+    keys = pa.Array.from_buffers(pa.string(), count, keys.buffers())
+    values = segments.take(pa.array(at + 2, mask=are_null.view(np.bool_)))
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(HEADER_TYPE))
+    return pa.ListArray.from_arrays(pa.array(first), structs)
 
 
 def repeat(text: str | None, count: int) -> pa.Array:
     """A column of one string."""
     if text is None:
         return pa.nulls(count, pa.string())
-    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array([text])).cast(pa.string())
+    return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
 def _segments(columns: Columns) -> pa.Array:
-    """Key, value and headers of each record and what lies between them, as one binary array over the content.
-
-    The places ascend, so their edges serve as Arrow's offsets without a copy, until `take` picks columns.
-    """
+    """Key, value and headers of each record and what lies between them."""
     edges = np.empty((len(columns), 6), np.int32)
     for place in range(3):
         start, length = columns.places[:, 2 * place], columns.places[:, 2 * place + 1]
         edges[:, 2 * place] = start
         edges[:, 2 * place + 1] = start + np.maximum(length, 0)
-    offsets = np.append(edges.reshape(-1), edges[-1, 5])
-    return pa.Array.from_buffers(pa.binary(), edges.size, [None, pa.py_buffer(offsets), pa.py_buffer(columns.content)])
+    return _segments_between(columns.content, edges)
+
+
+def _segments_between(content: NDArray[np.uint8], edges: NDArray[np.int32]) -> pa.Array:
+    """What lies between each two neighbours of the edges, which ascend row by row, as a binary array over the content.
+    It has one element for each edge; the last is empty.
+
+    They serve as Arrow's offsets without a copy, until `take` picks some.
+    """
+    if not edges.size:
+        return pa.array([], pa.binary())
+    offsets = np.append(edges.reshape(-1), edges[-1, -1])
+    return pa.Array.from_buffers(pa.binary(), edges.size, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
 
 
 def _every_third(place: int, lengths: NDArray[np.int32]) -> pa.Array:

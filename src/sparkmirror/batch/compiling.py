@@ -26,8 +26,9 @@ BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 ROOM = types.Array(types.uint8, 1, "C")
 INTEGERS = types.Array(types.int64, 1, "C")
 TABLE = types.Array(types.int64, 2, "C")
+PLACE = types.Array(types.int32, 1, "C")
 PLACES = types.Array(types.int32, 2, "C")
-"""A kernel's parameters: bytes to read, bytes to write, numbers, tables of them, places of records."""
+"""A kernel's parameters: bytes to read, bytes to write, numbers, tables of them, places, tables of these."""
 
 
 def _choose_cache() -> str | None:

@@ -17,6 +17,7 @@ from sparkmirror.batch.columns import HEADERS_BYTES, HEADERS_START, KEY_BYTES, K
 from sparkmirror.batch.compiling import (
     BYTES,
     INTEGERS,
+    PLACE,
     PLACES,
     ROOM,
     TABLE,
@@ -282,6 +283,42 @@ def read_records(
         if at != stop:
             return TRAILING_BYTES, index, at - ranges[index, 0]
     return FINE, 0, 0
+
+
+@kernel(types.int64(BYTES, PLACES))
+def count_headers(content: Bytes, places: Places) -> int:
+    """How many headers these records have together, as `read_records` found them."""
+    headers = 0
+    for record in range(places.shape[0]):
+        at, size = np.int64(places[record, HEADERS_START]), np.int64(places[record, HEADERS_BYTES])
+        if size > 0:
+            count, _ = _read_varint(content, at, at + size, 5)
+            headers += count
+    return headers
+
+
+@kernel(types.void(BYTES, PLACES, PLACE, PLACES, ROOM))
+def read_record_headers(content: Bytes, places: Places, first: Places, edges: Places, are_null: Bytes) -> None:
+    """Fill `first` with the number of each record's first header, and of all at its end; a row of `edges` with where
+    key and value of each header begin and end."""
+    header = 0
+    for record in range(places.shape[0]):
+        first[record] = header
+        at, size = np.int64(places[record, HEADERS_START]), np.int64(places[record, HEADERS_BYTES])
+        if size <= 0:
+            continue
+        stop = at + size
+        count, at = _read_varint(content, at, stop, 5)
+        for _ in range(count):
+            length, at = _read_varint(content, at, stop, 5)
+            edges[header, 0], edges[header, 1] = at, at + length
+            length, at = _read_varint(content, at + length, stop, 5)
+            are_null[header] = length < 0
+            edges[header, 2] = at
+            at += max(length, 0)
+            edges[header, 3] = at
+            header += 1
+    first[places.shape[0]] = header
 
 
 @part

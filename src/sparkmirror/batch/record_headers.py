@@ -1,11 +1,10 @@
-"""The headers of records between their bytes in a batch and Arrow's lists. Pure.
+"""The headers of records as their bytes in a batch, from Arrow's lists or for people. Pure.
 
-Called by `pipeline.fetch.record_rows` and `pipeline.produce.record_pieces`. Names pass as the bytes they are: a broker
+Called by `batch.arrow_content`, which has the way into lists, and `verify`. Names pass as the bytes they are: a broker
 does not check that they are UTF-8, and neither Arrow nor Spark does.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import pyarrow as pa
 
@@ -15,20 +14,8 @@ HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.bina
 Header = tuple[bytes, bytes | None]
 
 
-def decode_headers(raw: pa.Array) -> pa.Array:
-    """A list of (key, value) for each element of `raw`, a binary array of headers as they stand in a record."""
-    lists = [split_headers(data) if data is not None and len(data) > 1 else () for data in raw.to_pylist()]
-    flat = [header for headers in lists for header in headers]
-    offsets = pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
-    keys = pa.array([key for key, _ in flat], pa.binary())
-    keys = pa.Array.from_buffers(pa.string(), len(flat), keys.buffers())
-    values = pa.array([value for _, value in flat], pa.binary())
-    structs = pa.StructArray.from_arrays([keys, values], fields=list(HEADER_TYPE))
-    return pa.ListArray.from_arrays(offsets, structs)
-
-
 def encode_headers(lists: pa.Array) -> list[bytes]:
-    """The counterpart of `decode_headers`; an absent list is an empty one. An absent name counts as empty."""
+    """The counterpart of `batch.arrow_content.decode_headers`; an absent list is an empty one, an absent name too."""
     if lists.null_count == len(lists) or not len(lists.flatten()):
         return [NO_HEADERS] * len(lists)
     keys = lists.values.field("key")
