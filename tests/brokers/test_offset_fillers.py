@@ -245,6 +245,18 @@ def test_a_process_behind_another_of_its_flow_begins_again(
     assert end_of(target, where) == end
 
 
+def test_a_record_of_the_flow_that_comes_into_a_hole_behind_its_first_markers_is_where_it_does_not_belong(
+    clients: FillerClients, where: TopicPartition
+) -> None:
+    """Its sender slept. At the hole's begin it stands right: it read the source before that was compacted."""
+    append_as_flow(clients, where, 0, [b"0"])
+    filler = HoleFiller(clients, f"{where.topic}-fillers", where, FLOW)
+    assert filler.fill(Hole(1, 9), MARKERS, seconds_max=0.0) == 2
+    assert append_as_flow(clients, where, 1, [b"1"]) == 2
+    with pytest.raises(EndMoved, match="offset 2 has a record of the flow that belongs elsewhere"):
+        filler.fill(Hole(1, 9), MARKERS, seconds_max=60.0)
+
+
 def test_a_record_that_was_read_before_it_was_compacted_away_stands_behind_the_hole_that_another_process_fills(
     clients: FillerClients, where: TopicPartition
 ) -> None:

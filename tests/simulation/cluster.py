@@ -410,6 +410,8 @@ class Cluster:
         if batch.records_count != batch.last_offset_delta + 1:
             produced.error = _INVALID_RECORD
             return
+        if (known := partition.log.duplicate(batch)) is not None:
+            produced.append_time_ms = parse_header(known.data, 0).max_timestamp
         produced.error, produced.base = partition.log.append(data, is_open=is_open)
         produced.start = partition.log.start
         if not produced.error:

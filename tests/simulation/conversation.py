@@ -162,7 +162,7 @@ class Conversation:
         version = version or self.produce_version
         body = wire.encode_produce([ProduceItem(key, 0, batch)], transactional_id=transactional_id)
         found = wire.decode_produce(version, self.send(wire.PRODUCE, version, b"".join(body))).partitions[0]
-        self.note(label, found.error, found.base_offset)
+        self.note(label, found.error, found.base_offset, found.append_time_ms)
         return found.error
 
     def put(self, label: str, topic_id: UUID, producer: tuple[int, int], sequence: int, keys: list[bytes], *,

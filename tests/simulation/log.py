@@ -177,16 +177,23 @@ class PartitionLog:
         if header.producer_id < 0:
             return NO_ERROR, self._add(header, data).base
         producer = self.producers.get(header.producer_id) or Producer()
+        if (known := self.duplicate(header)) is not None:
+            return NO_ERROR, known.base
+        error = self._judge(producer, header, is_open=is_open)
+        if error:
+            return error, -1
+        return NO_ERROR, self._add(header, data).base
+
+    def duplicate(self, header: BatchHeader) -> Stored | None:
+        """What the leader takes this batch for: one of the producer's last, by its sequence numbers."""
+        producer = self.producers.get(header.producer_id) or Producer()
         last_sequence = (header.base_sequence + header.last_offset_delta) % self.sequences
         for known in producer.batches:
             if (known.producer_epoch, known.sequence, known.last_sequence) == (
                 header.producer_epoch, header.base_sequence, last_sequence,
             ):  # fmt: skip
-                return NO_ERROR, known.base
-        error = self._judge(producer, header, is_open=is_open)
-        if error:
-            return error, -1
-        return NO_ERROR, self._add(header, data).base
+                return known
+        return None
 
     def _judge(self, producer: Producer, header: BatchHeader, *, is_open: bool) -> int:
         if header.producer_epoch < producer.epoch:

@@ -53,7 +53,8 @@ KNOWN = {
 
 @dataclass(slots=True, eq=False)
 class Overrides:
-    """What one topic sets itself: as the controller has it, and where a broker goes by something else yet, that."""
+    """What one topic sets itself, or all brokers were told: as the controller has it, and where a broker goes by
+    something else yet, that."""
 
     now: dict[str, str] = field(default_factory=dict)
     known: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Settings:
         is_old: bool, frozen_until: Callable[[int], float],
     ) -> None:  # fmt: skip
         self.by_file: dict[str, str] = {}
-        self.for_all: dict[str, str] = {}
+        self.for_all = Overrides()
         self.forbidden: set[str] = set()
         self.refuses_until = 0.0
         self.watchers: list[Callable[[str, Mapping[str, str | None], Mapping[str, str]], None]] = []
@@ -83,9 +84,10 @@ class Settings:
         self._frozen_until = frozen_until
         self._learns_at = dict.fromkeys(nodes, 0.0)
 
-    def value(self, overrides: Mapping[str, str], name: str) -> tuple[str, int]:
-        """A topic's value that counts, and where it comes from."""
-        for source, values in ((TOPIC_SET, overrides), (FOR_ALL, self.for_all), (BY_FILE, self.by_file)):
+    def value(self, overrides: Mapping[str, str], name: str, node: int | None = None) -> tuple[str, int]:
+        """A topic's value that counts, for one broker as it knows, and where it comes from."""
+        for_all = self.for_all.now if node is None else self.for_all.of(node)
+        for source, values in ((TOPIC_SET, overrides), (FOR_ALL, for_all), (BY_FILE, self.by_file)):
             if name in values:
                 return values[name], source
         return KNOWN[name].default, DEFAULT
@@ -149,14 +151,14 @@ class Settings:
                     error_code=error, error_message=None, resource_type=one.resource_type,
                     resource_name=one.resource_name,
                     configs=[
-                        self._entry(known, name) for name in self.names if wanted is None or name in wanted
+                        self._entry(node, known, name) for name in self.names if wanted is None or name in wanted
                     ] if not error else [],
                 )
             )  # fmt: skip
         return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
-    def _entry(self, overrides: Mapping[str, str], name: str) -> Any:
-        value, source = self.value(overrides, name)
+    def _entry(self, node: int, overrides: Mapping[str, str], name: str) -> Any:
+        value, source = self.value(overrides, name, node)
         return DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult(
             name=name, value=value, read_only=False, config_source=source, is_sensitive=False, synonyms=[],
             config_type=KNOWN[name].kind, documentation=None,

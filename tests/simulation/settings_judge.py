@@ -81,10 +81,7 @@ class SettingsJudge:
             self._changed.add(name)
         done = f"{name} is {'deleted' if is_deleted else f'set to {value}'}"
         if random.random() < _FOR_ALL_SHARE and name != BYTES_KEY:
-            if is_deleted:
-                cluster.settings.for_all.pop(name, None)
-            else:
-                cluster.settings.for_all[name] = value
+            cluster.settings.alter(cluster.settings.for_all, {name: None if is_deleted else value})
             return f"{done} for all brokers of {cluster.alias}"
         cluster.settings.alter(topic.overrides, {name: None if is_deleted else value})
         return f"{done} on {topic.name} of {cluster.alias}"

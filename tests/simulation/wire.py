@@ -256,6 +256,8 @@ class Produced:
     base: int = -1
     start: int = -1
     message: str | None = None
+    append_time_ms: int = -1
+    """That of the batch which the log has already."""
 
 
 def write_produce(correlation: int, partitions: list[Produced], throttle_ms: int = 0) -> bytes:
@@ -267,7 +269,7 @@ def write_produce(correlation: int, partitions: list[Produced], throttle_ms: int
     for key, members in topics.items():
         out += _key(key) + uvarint(len(members) + 1)
         for one in members:
-            out += _FETCHED.pack(one.partition, one.error, one.base, -1, one.start)
+            out += _FETCHED.pack(one.partition, one.error, one.base, one.append_time_ms, one.start)
             out += b"\1" + _string(one.message) + b"\0"
         out += b"\0"
     return framed(correlation, bytes(out) + struct.pack(">ib", throttle_ms, 0))

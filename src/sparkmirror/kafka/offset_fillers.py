@@ -64,6 +64,7 @@ _SPARE: Final = IDS
 """The last offsets of a hole are filled when the end of all before is known: markers that are sent twice, as after a
 broker's restart, take them."""
 _MESSAGE_TOO_LARGE: Final = 10
+_NOWHERE: Final = 1 << 62
 
 
 class EndMoved(SparkMirrorError):
@@ -130,6 +131,8 @@ class HoleFiller:
         self._fence: _Transactions | None = None
         """Whose one marker comes before those that are written without a coordinator; None where none are."""
         self._writer: MarkerWriter | None = None
+        self._own_from = _NOWHERE
+        """From here on nobody else has filled anything."""
         self._reader = OwnerReader(clients.settings, where)
 
     def close(self) -> None:
@@ -162,6 +165,7 @@ class HoleFiller:
         if not self._transactions:
             self._take_over(admin, is_writing=filler == WRITE_MARKERS)
         begun, known = _end_within(admin, self._where, hole), hole.first
+        self._own_from = min(self._own_from, begun)
         if self._fence is not None and begun < hole.stop:
             if begun != known:
                 self._require_own(Hole(known, begun), hole)
@@ -193,20 +197,27 @@ class HoleFiller:
         of somebody else, which nothing else would show, since what follows the hole stands right.
 
         Records of the flow's own producer in the hole are of a process that read the source before it was compacted.
+        Behind what this process has filled they do not stand where they belong.
         """
+        begins = max(hole.first, self._own_from)
+        is_behind = begins < taken.first
         for batch in self._reader.read(*taken):
             at = max(batch.first, taken.first)
             if batch.is_filler or (at >= hole.stop and batch.producer_id == self._producer_id):
+                is_behind |= at >= begins
                 continue
+            if batch.producer_id == self._producer_id and is_behind:
+                raise EndMoved(f"offset {at} has a record of the flow that belongs elsewhere: its sender had slept")
             if batch.producer_id == self._producer_id:
                 raise Overtaken(f"another process of the flow has written a record at offset {at}")
             raise EndMoved(f"offset {at} has a record, and offsets {hole.first} to {hole.stop - 1} were to be filled")
 
     def _take_over(self, admin: Admin, *, is_writing: bool) -> None:
-        """All ids at once: nobody before comes further when the log's end is read."""
+        """All ids at once: nobody before comes further when the log's end is read. That of the first marker is the
+        first: of two who take over together, the one that is behind there does not begin."""
         names = transactional_ids(self._id)
         number = written_id(self._id)
-        taken = init_producer_ids(admin, [*names, number] if is_writing else names, _TRANSACTION_MS)
+        taken = init_producer_ids(admin, [number, *names] if is_writing else names, _TRANSACTION_MS)
         self._transactions = [_Transactions(self._clients, name, self._where, taken[name]) for name in names]
         if is_writing:
             self._fence = _Transactions(self._clients, number, self._where, taken[number])

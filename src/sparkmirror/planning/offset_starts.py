@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 _FILL_SECONDS: Final = 20.0
 """How long one look fills: partitions that are ready do not wait longer."""
 _POLICY_VIOLATION: Final = 44
+_TIMES_KEY: Final = "message.timestamp.type"
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _REMADE: Final = "its topic on the target was deleted and made again meanwhile"
@@ -64,6 +65,7 @@ class _Logs(NamedTuple):
     source_begins: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     first: Mapping[TopicPartition, int]
+    append_times: Mapping[str, bool]
 
 
 class _Pair(NamedTuple):
@@ -204,7 +206,16 @@ class OffsetStarts:
         source_ends = self._known(self._source.latest_offsets(here))
         is_new = [item.partition for item in items if self._begins_anew(item, ends.get(self._remote(item.partition)))]
         first = first_offsets(self._flow, self._source, is_new, all_of_them=self._is_patient)
-        return _Logs(begins, ends, last, source_begins, source_ends, first)
+        return _Logs(begins, ends, last, source_begins, source_ends, first, self._append_times(remotes))
+
+    def _append_times(self, remotes: Collection[TopicPartition]) -> dict[str, bool]:
+        """Whether topics of the target give records their own times, where that can be read."""
+        configs = self._target.describe_configs({remote.topic for remote in remotes}, [_TIMES_KEY])
+        return {
+            topic: entries[_TIMES_KEY].value == "LogAppendTime"
+            for topic, entries in configs.items()
+            if _TIMES_KEY in entries
+        }
 
     def _known(self, offsets: LogOffsets) -> dict[TopicPartition, int]:
         return offsets.all() if self._is_patient else dict(offsets.known)
@@ -247,7 +258,7 @@ class OffsetStarts:
         if self._begins_anew(item, ends):
             record = None
         stored = None if record is None else record.position.offset
-        first = logs.first.get(where) if stored is None else stored
+        first = self._first(item, logs) if stored is None else stored
         if first is None:
             return None
         edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
@@ -261,8 +272,17 @@ class OffsetStarts:
         sequence = facts.next_sequence if reached.offset == ends else reached.offset % SEQUENCES
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
-        append = Append(producer_id, sequence, remote.topic, self._there[remote.topic].topic_id)
+        topic_id, has_append_time = self._there[remote.topic].topic_id, logs.append_times.get(remote.topic)
+        append = Append(producer_id, sequence, remote.topic, topic_id, has_append_time)
         return replace(start, append=append, extent=extent, found=None)
+
+    def _first(self, item: Assigned, logs: _Logs) -> int | None:
+        """Where a log begins that has nothing mirrored. One in the place of a log that was deleted begins no later than
+        that one had come: what the source has from there on was never there."""
+        first, former = logs.first.get(item.partition), self._ledger.view.records.get(item.partition)
+        if first is None or former is None or not former.is_aligned or self._is_of_former_source(item, former):
+            return first
+        return min(first, former.position.offset)
 
     def _adopted(self, remote: TopicPartition, ends: int) -> Extent:
         """By it a task knows that the position is to be stored, though nothing of its own moves it."""

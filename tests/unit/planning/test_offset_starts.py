@@ -38,10 +38,14 @@ class Cluster:
         self.logs: dict[TopicPartition, list[OwnedBatch]] = {}
         self.order = order
         self.parted: int | None = None
+        self.times = {"message.timestamp.type": SimpleNamespace(value="CreateTime")}
         self.connection = SimpleNamespace(settings=self)
 
     def list_topics(self, names: Iterable[str]) -> dict[str, Topic]:
         return {name: Topic(name, self.topic_id, 1, 1) for name in names}
+
+    def describe_configs(self, names: Iterable[str], _: Sequence[str]) -> dict[str, Any]:
+        return {name: self.times for name in names if self.times}
 
     def _edge(self, of: Callable[[list[OwnedBatch]], int], partitions: Iterable[TopicPartition]) -> LogOffsets:
         found = {where: self.logs.get(where, []) for where in partitions}
@@ -174,7 +178,7 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     world.stores(2, ((3, 0),))
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6, world.remote.topic, THERE)
+    assert begun.append == Append(OURS, 6, world.remote.topic, THERE, has_append_time=False)
 
 
 def test_a_marker_of_somebody_else_holds_what_follows_it_when_the_source_has_lost_what_it_displaced(
@@ -315,7 +319,7 @@ def test_a_log_with_the_same_records_is_adopted_and_its_position_is_to_be_stored
     world.has(source, [foreign(data(0, values(0, 6)))])
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6, world.remote.topic, THERE)
+    assert begun.append == Append(OURS, 6, world.remote.topic, THERE, has_append_time=False)
     assert begun.extent == Extent(world.remote.topic, THERE, 6)
     assert not world.published
 
@@ -357,11 +361,40 @@ def test_brokers_that_do_not_describe_producers_are_refused_by_name(
     )
 
 
+def test_a_log_in_place_of_a_deleted_one_begins_where_that_one_ended_and_no_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`preserve.offsets.start = latest`: what came since the flow stood there was never on the target."""
+    world.has([data(0, values(0, 60))], [])
+    monkeypatch.setattr(offset_starts, "first_offsets", lambda *_, **__: {WHERE: 60})
+    monkeypatch.setattr(offset_starts, "fill_start", lambda *at: at[3].stop)
+    filled: list[int] = []
+    monkeypatch.setattr(offset_starts, "delete_before", lambda _, offsets: filled.extend(offsets.values()))
+    world.stores(50, there=UUID(int=99))
+    world.settle()
+    assert filled == [50]
+    world.view.records.clear()
+    world.settle()
+    assert filled == [50, 60], "nothing was mirrored before"
+
+
+def test_what_times_a_topic_gives_records_is_known_where_it_can_be_read(world: World) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
+    world.stores(10)
+    found = []
+    for times in ({"message.timestamp.type": SimpleNamespace(value="LogAppendTime")}, world.target.times, {}):
+        world.target.times = times
+        append = world.settle()[WHERE].append
+        assert append is not None
+        found.append(append.has_append_time)
+    assert found == [True, False, None]
+
+
 def test_the_process_that_came_second_publishes_the_first_ones_producer_again(world: World) -> None:
     world.has([data(0, values(0, 10))], [])
     world.view.last_offsets_producer = 4711
     begun = world.settle()[WHERE]
-    assert begun.append == Append(OURS, 0, world.remote.topic, THERE)
+    assert begun.append == Append(OURS, 0, world.remote.topic, THERE, has_append_time=False)
     assert world.published == [OURS]
     world.settle()
     assert world.published == [OURS], "once"

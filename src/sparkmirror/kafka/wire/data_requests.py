@@ -89,13 +89,18 @@ class FetchResponse(NamedTuple):
 
 
 class ProducedPartition(NamedTuple):
-    """The broker's answer for one batch; `base_offset` is -1 when the broker does not know it (DUPLICATE_SEQUENCE)."""
+    """The broker's answer for one batch; `base_offset` is -1 when the broker does not know it (DUPLICATE_SEQUENCE).
+
+    `append_time_ms` is -1 for a batch that was appended now to a topic whose records keep their own times. For one that
+    the log has already, by its sequence numbers, it is the time of that one (`UnifiedLog.append`).
+    """
 
     topic_key: TopicKey
     partition: int
     error: int
     base_offset: int
     message: str
+    append_time_ms: int = -1
 
 
 class ProduceResponse(NamedTuple):
@@ -331,18 +336,18 @@ def decode_plain_produce(buffer: memoryview, topic_key: TopicKey, count: int) ->
     if buffer[4:start] != head or buffer[stop:] != _PLAIN_TAIL:
         return None
     produced: list[ProducedPartition] = []
-    for index, error, base_offset, _, _, message in _PLAIN_PRODUCED.iter_unpack(buffer[start:stop]):
+    for index, error, base_offset, append_time, _, message in _PLAIN_PRODUCED.iter_unpack(buffer[start:stop]):
         if error or message != _NO_MESSAGE:
             return None
-        produced.append(_new_tuple(ProducedPartition, (topic_key, index, 0, base_offset, "")))
+        produced.append(_new_tuple(ProducedPartition, (topic_key, index, 0, base_offset, "", append_time)))
     return produced
 
 
 def _decode_produced(buffer: memoryview, position: int, key: TopicKey) -> tuple[ProducedPartition, int]:
-    index, error, base_offset, _append_time, _log_start = _PRODUCED.unpack_from(buffer, position)
+    index, error, base_offset, append_time, _log_start = _PRODUCED.unpack_from(buffer, position)
     position += _PRODUCED.size
     if buffer[position : position + 3] == _NO_MESSAGE:
-        return _new_tuple(ProducedPartition, (key, index, error, base_offset, "")), position + 3
+        return _new_tuple(ProducedPartition, (key, index, error, base_offset, "", append_time)), position + 3
     record_errors, position = _uvarint(buffer, position)
     messages = []
     for _ in range(record_errors - 1):
@@ -351,7 +356,8 @@ def _decode_produced(buffer: memoryview, position: int, key: TopicKey) -> tuple[
         position = _skip_tags(buffer, position)
     message, position = _read_string(buffer, position)
     position = _skip_tags(buffer, position)
-    return ProducedPartition(key, index, error, base_offset, "; ".join(filter(None, [message, *messages]))), position
+    told = "; ".join(filter(None, [message, *messages]))
+    return ProducedPartition(key, index, error, base_offset, told, append_time), position
 
 
 def _read_topic_key(buffer: memoryview, position: int, *, by_id: bool) -> tuple[TopicKey, int]:

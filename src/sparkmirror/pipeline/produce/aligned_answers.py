@@ -1,8 +1,14 @@
 """Judges where the target's log has put the batches of a flow that keeps offsets: at their own offsets, or their
-partition is held. Called by `pipeline.produce.produce_task`."""
+partition is held. Called by `pipeline.produce.produce_task`.
+
+A log that has a batch of the same sequence numbers takes a batch for that one, whatever is in either: a process that
+slept may have sent what it had read before the source lost it, or was cut. So the task begins again, and what stands
+there is compared (`planning.log_proof`).
+"""
 
 from sparkmirror.kafka.errors import NO_ERROR
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
+from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.answers import DUPLICATE_SEQUENCE
@@ -26,8 +32,16 @@ class AlignedAnswers(AnswerTaker):
             what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
             why = "somebody else has written there, or the log was cut"
             self._effects.append(Hold(buffer, f"{what}: {why}; {REBUILD}"))
+        elif self._was_there(buffer, produced):
+            self._guarantee.sequence_lost(buffer, f"the log had records of offset {_due(batch)} already")
         else:
             super().take(buffer, batch, produced, now, came_at_ms)
+
+    @staticmethod
+    def _was_there(buffer: PartitionBuffer, produced: ProducedPartition) -> bool:
+        if not isinstance(buffer, AlignedBuffer) or produced.error != NO_ERROR:
+            return False
+        return buffer.was_there(produced.append_time_ms)
 
 
 def _due(batch: Batch) -> int:

@@ -23,13 +23,14 @@ then takes any sequence number: behind older records one batch at a time is unde
 
 class AlignedBuffer(PartitionBuffer):
     """`hole` is what `next_batch` met, and is to be filled before it gives a batch again. `append` is another one each
-    time that the task takes the partition on."""
+    time that the task takes the partition on. `has_append_time` is that of the topic, None while it is unknown."""
 
-    __slots__ = ("append", "hole")
+    __slots__ = ("append", "has_append_time", "hole")
 
     keeps_offsets: ClassVar[bool] = True
 
     append: Append
+    has_append_time: bool | None
     hole: Hole | None
 
     @property
@@ -40,8 +41,17 @@ class AlignedBuffer(PartitionBuffer):
         """Go on as the flow's producer. Only while idle."""
         self.hole = None
         self.append = append
+        self.has_append_time = append.has_append_time
         self._in_flight.identify(append.producer_id, 0, append.sequence)
         self._in_flight.doubt()
+
+    def was_there(self, append_time_ms: int) -> bool:
+        """Whether the log had a batch of these sequence numbers already, by the time in its answer. Never known of a
+        topic that gives records its own times."""
+        if append_time_ms < 0:
+            self.has_append_time = False
+            return False
+        return self.has_append_time is False
 
     def extend(self, extent: Extent | None) -> None:
         """A position is one in the log that it was reached in, also where nothing was appended yet: its start was
