@@ -15,7 +15,6 @@ from sparkmirror.kafka.acls import create_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding, NewTopic
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.model import Cluster
 from sparkmirror.operations.failover_run import Fence, Unfence
 from sparkmirror.sync.acl_job import AclNotes, AclSync
@@ -199,7 +198,6 @@ def test_a_fence_denies_writing_is_not_copied_and_is_lifted(
     both: tuple[Cluster, Cluster], source: Admin, target: Admin
 ) -> None:
     flow = flow_of(both, "topics = or.*")
-    ensure_ledger_topics(target, flow.ledger_topics)
     source_acls, target_acls = describe_acls(source), describe_acls(target)
     by_hand = fence_of("ordinary")
     grant(source, by_hand)

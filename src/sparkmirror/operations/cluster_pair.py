@@ -3,7 +3,7 @@
 Called by `cli.failover`, `cli.failback`, `cli.gaps`, `cli.offsets`, `cli.status` and `cli.verify`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -67,6 +67,16 @@ def ledger_gaps(flow: FlowConfig) -> list[Gap]:
 def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
     """The stored positions: the next offset to mirror. Raises ClusterError, also where the flow has never run."""
     return {where: position.offset for where, position in _positions(flow).items()}
+
+
+def known_partitions(flow: FlowConfig) -> Collection[TopicPartition]:
+    """Those of which the ledger has a position, also of topics that are gone; none where the flow has never run. Raises
+    ClusterError."""
+    topics = flow.ledger_topics
+    with open_admin(flow.target, "ledger") as admin:
+        if len(admin.list_topics([topics.offsets, topics.positions])) < 2:
+            return ()
+    return ledger_offsets(flow).keys()
 
 
 class KeptOffsets(NamedTuple):

@@ -16,7 +16,7 @@ from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, delete_group_offsets
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions
+from sparkmirror.operations.cluster_pair import known_partitions, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.steps import Note
 from sparkmirror.sync.acls import fence_of
 
@@ -224,7 +224,7 @@ def _offset(committed: Committed | None) -> int | None:
 def _fences(flow: FlowConfig, source: Admin) -> set[AclBinding]:
     """Of the topics that are there, and of those that were mirrored: one that is deleted at this moment may be made
     again."""
-    names = {where.topic for where in (*mirrored_partitions(flow, source), *ledger_offsets(flow))}
+    names = {where.topic for where in (*mirrored_partitions(flow, source), *known_partitions(flow))}
     chosen = (name for name in names if flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name))
     return {fence_of(name) for name in chosen}
 
