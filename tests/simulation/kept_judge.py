@@ -45,6 +45,7 @@ _WRONG_MAX = 5
 _FAILED_SECONDS, _BETWEEN_SECONDS = 14.0, 6.0
 """How long a partition is FAILED until no other epoch can be about to find it well, and how long it takes from one
 epoch to the next."""
+_LONG_EPOCH_SECONDS = 600
 
 
 class Causes:
@@ -285,10 +286,15 @@ class KeptChecker(Checker):
                 self._judge_reason(where, failed[where])
             elif not self._is_moved(partition):
                 self._tell_stall_of(partition)
-            else:
+            elif not self._waits_for_epoch(where):
                 self._judge_whole(partition)
         if self._scene.readers is not None and is_done:
             self._scene.readers.judge()
+
+    def _waits_for_epoch(self, where: TopicPartition) -> bool:
+        """Whether all was mirrored before the target's topic was deleted, and nothing came since that would meet the
+        new one: the next epoch does, later than a history ends."""
+        return self._scene.script.epoch_seconds >= _LONG_EPOCH_SECONDS and not self._is_of_this_or_no_log(where)
 
     def _is_moved(self, partition: Partition) -> bool:
         position = self.view().position(partition.where)
