@@ -47,6 +47,7 @@ class StartReverse:
 
     def undo(self, note: Note) -> str:
         if note["positions"]:
+            self._ledger.ensure()  # who was to make the topics may have died before
             self._ledger.write(_moved(note["positions"], "before"))
         return f"{len(note['positions'])} positions of the reverse flow are as before"
 
@@ -83,6 +84,7 @@ class KeepReverse:
 
     def undo(self, note: Note) -> str:
         if moves := note["positions"]:
+            self._ledger.ensure()
             self._ledger.write(_moved(moves, "before"))
             self._ledger.write_ours(_moved(moves, "record_before"))
         return f"{len(moves)} positions of the reverse flow that keep offsets are as before"
