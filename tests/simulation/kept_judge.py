@@ -330,8 +330,8 @@ class KeptChecker(Checker):
         """A partition that is not FAILED is the source's copy, to its end."""
         where, log = partition.where, partition.log
         wrong = self.first_wrong(where)
-        if wrong is not None and (since := self._lately_failed().get(where)) is not None:
-            self._judge_reason(where, since.reason)
+        if wrong is not None and (lately := self._lately_failed().get(where)) is not None:
+            self._judge_reason(where, lately.reason)
             return
         if {"target cut", "forgets"} <= self._scene.causes.of(where):
             return  # only the producer's sequence number tells that a log has grown again to where it was

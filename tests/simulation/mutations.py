@@ -213,7 +213,7 @@ MUTATIONS = (
     Mutation("an acknowledgement of another offset counts", f"{_PRODUCE}/aligned_answers.py",
              "produced.error == NO_ERROR and produced.base_offset != _due(batch):", "False:", kept=True),
     Mutation("a batch that the log had already is taken for the one that was sent", f"{_PRODUCE}/aligned_answers.py",
-             "return buffer.was_there(produced.append_time_ms)", "return False", kept=True),
+             "buffer.was_there(produced.append_time_ms)", "False", kept=True),
     Mutation("the end of a log is read once", "planning/offset_starts.py",
              "            if ends == before:\n                break", "            break", kept=True),
     Mutation("a hole is filled before the records before it are acknowledged", f"{_PRODUCE}/aligned_offsets.py",

@@ -11,7 +11,8 @@ batches of `fill_start` are appended by the flow's producer, whose sequence numb
 
 import logging
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import cycle
 from threading import Lock
@@ -36,7 +37,7 @@ from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
 from sparkmirror.kafka.marker_writer import MarkerWriter
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.appending import Appender
-from sparkmirror.kafka.wire.batch_owners import OwnerReader
+from sparkmirror.kafka.wire.batch_owners import OwnedBatch, OwnerReader
 from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, find
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition, is_another_topic
@@ -136,11 +137,9 @@ class HoleFiller:
         self._reader = OwnerReader(clients.settings, where)
 
     def close(self) -> None:
-        self._reader.close()
-        for one in (*self._transactions, *([] if self._fence is None else [self._fence])):
-            one.close()
-        if self._writer is not None:
-            self._writer.close()
+        for one in (self._reader, *self._transactions, self._fence, self._writer):
+            if one is not None:
+                one.close()
 
     def fill(self, hole: Hole, filler: str, seconds_max: float) -> int:
         """Fills what is left of the hole, for so long at most; returns where the log ends then, in the hole or at its
@@ -193,6 +192,9 @@ class HoleFiller:
         return end
 
     def _require_own(self, taken: Hole, hole: Hole) -> None:
+        deque(self._own_batches(taken, hole), maxlen=0)
+
+    def _own_batches(self, taken: Hole, hole: Hole) -> Iterator[OwnedBatch]:
         """Offsets are taken by this process, by markers that were sent twice or of a process that died, or by records
         of somebody else, which nothing else would show, since what follows the hole stands right.
 
@@ -205,6 +207,7 @@ class HoleFiller:
             at = max(batch.first, taken.first)
             if batch.is_filler or (at >= hole.stop and batch.producer_id == self._producer_id):
                 is_behind |= at >= begins
+                yield batch
                 continue
             if batch.producer_id == self._producer_id and is_behind:
                 raise EndMoved(f"offset {at} has a record of the flow that belongs elsewhere: its sender had slept")
@@ -245,10 +248,12 @@ class HoleFiller:
         end = reached
         while True:
             end = await_filled(self._clients.admin(), self._where, hole, end + 1)
-            self._require_own(Hole(reached, end), hole)
-            for batch in self._reader.read(reached, end):
+            coordinator_epoch = None
+            for batch in self._own_batches(Hole(reached, end), hole):
                 if batch.header.is_control and (batch.producer_id, batch.header.producer_epoch) == fence.identity:
-                    return end, batch.coordinator_epoch
+                    coordinator_epoch = batch.coordinator_epoch
+            if coordinator_epoch is not None:
+                return end, coordinator_epoch
 
     def _written(self, writer: MarkerWriter, hole: Hole, reached: int, count: int) -> int:
         writer.write(count)

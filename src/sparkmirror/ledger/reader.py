@@ -18,6 +18,10 @@ from sparkmirror.model import Cluster, Connector, Position, TopicPartition
 log = logging.getLogger(__name__)
 
 
+class NoLedger(ClusterError):
+    """The target has no topics of the flow's ledger."""
+
+
 class LedgerReader:
     """Positions of every source partition of a flow, committed ones only. A context manager, for one thread.
 
@@ -115,5 +119,5 @@ def _partitions(target: Cluster, topics: LedgerTopics, *, is_ours_needed: bool) 
         found = admin.list_topics((topics.offsets, topics.positions))
     if missing := [name for name in needed if name not in found]:
         names_missing = " and no topic ".join(missing)
-        raise ClusterError(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")
+        raise NoLedger(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")
     return [TopicPartition(name, number) for name, topic in found.items() for number in range(topic.partitions)]

@@ -14,7 +14,7 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
-from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.reader import LedgerReader, NoLedger
 from sparkmirror.model import Position, TopicPartition, is_another_topic
 
 _READ_SECONDS_MAX = 30.0
@@ -72,11 +72,10 @@ def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
 def known_partitions(flow: FlowConfig) -> Collection[TopicPartition]:
     """Those of which the ledger has a position, also of topics that are gone; none where the flow has never run. Raises
     ClusterError."""
-    topics = flow.ledger_topics
-    with open_admin(flow.target, "ledger") as admin:
-        if len(admin.list_topics([topics.offsets, topics.positions])) < 2:
-            return ()
-    return ledger_offsets(flow).keys()
+    try:
+        return ledger_offsets(flow).keys()
+    except NoLedger:
+        return ()
 
 
 class KeptOffsets(NamedTuple):

@@ -55,14 +55,10 @@ class Writer:
     log: Log
     epoch: int
     seen: int
-    has_first: bool = True
-    """Whether its first marker is that of a transaction."""
+    has_begun: bool
+    """Whether its first marker, that of a transaction, is there."""
     is_over: bool = False
-    has_begun: bool = False
     has_asked: bool = False
-
-    def __post_init__(self) -> None:
-        self.has_begun = not self.has_first
 
     def step(self, random: Random) -> None:
         hole = self.log.hole
@@ -98,7 +94,7 @@ def play(random: Random, hole: Hole, *, has_first: bool = True) -> Log:
         kind = random.random()
         if (kind < 0.2 and len(writers) < WRITERS_MAX) or not writers:
             epoch = log.take_over()
-            writers.append(Writer(log, epoch, log.end, has_first=has_first))
+            writers.append(Writer(log, epoch, log.end, has_begun=not has_first))
         elif kind < 0.35 and log.under_way:
             epoch, count = log.under_way.pop(random.randrange(len(log.under_way)))
             log.take((epoch, random.randint(1, count)))

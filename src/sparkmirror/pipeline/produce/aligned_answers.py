@@ -25,23 +25,19 @@ class AlignedAnswers(AnswerTaker):
         self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float, came_at_ms: int = 0
     ) -> None:
         """As `AnswerTaker.take`."""
-        if buffer.keeps_offsets and produced.error == DUPLICATE_SEQUENCE:
+        if not isinstance(buffer, AlignedBuffer):
+            super().take(buffer, batch, produced, now, came_at_ms)
+        elif produced.error == DUPLICATE_SEQUENCE:
             self._guarantee.sequence_lost(buffer, "the log has these records, and does not say where")
-        elif buffer.keeps_offsets and produced.error == NO_ERROR and produced.base_offset != _due(batch):
+        elif produced.error == NO_ERROR and produced.base_offset != _due(batch):
             buffer.refuse(batch, in_doubt=False)
             what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
             why = "somebody else has written there, or the log was cut"
             self._effects.append(Hold(buffer, f"{what}: {why}; {REBUILD}"))
-        elif self._was_there(buffer, produced):
+        elif produced.error == NO_ERROR and buffer.was_there(produced.append_time_ms):
             self._guarantee.sequence_lost(buffer, f"the log had records of offset {_due(batch)} already")
         else:
             super().take(buffer, batch, produced, now, came_at_ms)
-
-    @staticmethod
-    def _was_there(buffer: PartitionBuffer, produced: ProducedPartition) -> bool:
-        if not isinstance(buffer, AlignedBuffer) or produced.error != NO_ERROR:
-            return False
-        return buffer.was_there(produced.append_time_ms)
 
 
 def _due(batch: Batch) -> int:
