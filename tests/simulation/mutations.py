@@ -225,7 +225,7 @@ MUTATIONS = (
     Mutation("the last offsets of a hole are filled at once", "kafka/offset_fillers.py",
              "stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop", "stop = hole.stop", kept=True),
     Mutation("sequence numbers begin with 0 after a take-over", "planning/log_alignment.py",
-             "return (last + 1) % SEQUENCES", "return 0 * last", kept=True),
+             "return (self.last_sequence + 1) % SEQUENCES", "return 0", kept=True),
     Mutation("a group beyond what keeps its offsets", "ledger/translate.py",
              "at = min(offset, record.position.offset)", "at = offset", kept=True),
     Mutation("a hole counts as filled before its markers stand", "kafka/offset_fillers.py",

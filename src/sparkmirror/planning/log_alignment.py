@@ -38,11 +38,14 @@ class LogFacts:
     adopts: bool = False
     stored_sequence: int | None = None
 
-    @property
-    def next_sequence(self) -> int:
-        """Where the log does not know the producer it takes any: the offset is as good as another."""
-        last = self.ends - 1 if self.last_sequence is None else self.last_sequence
-        return (last + 1) % SEQUENCES
+    def sequence_after(self, written: int | None = None) -> int:
+        """The sequence number with which the flow goes on; `written` follows its last batch that was read above the
+        stored position. A log that does not know the producer takes any, so all processes must come to the same one,
+        since the first to append makes it known: what the ledger has tells, and without that the offset."""
+        if self.last_sequence is not None:
+            return (self.last_sequence + 1) % SEQUENCES
+        by_ledger = self.stored_sequence if written is None else written
+        return self.ends % SEQUENCES if by_ledger is None else by_ledger
 
     @property
     def is_all_ours(self) -> bool:
@@ -214,7 +217,7 @@ def _judge_known(facts: LogFacts, stored: int) -> Verdict:
 
 def _is_written_again(facts: LogFacts) -> bool:
     """A log that was cut may have grown to the position again, by batches that were under way."""
-    return None not in (facts.stored_sequence, facts.last_sequence) and facts.next_sequence != facts.stored_sequence
+    return None not in (facts.stored_sequence, facts.last_sequence) and facts.sequence_after() != facts.stored_sequence
 
 
 def _written_again(facts: LogFacts) -> str:

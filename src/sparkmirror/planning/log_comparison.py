@@ -53,9 +53,11 @@ class _Log:
 @dataclass(slots=True)
 class Common:
     """Records, or whole batches, that two logs were found to have at the same offsets. Logs that agree may have none:
-    where one has nothing, it agrees."""
+    where one has nothing, it agrees. `next_sequence` follows the last of the flow's own batches on the target, None
+    where it has none there."""
 
     count: int = 0
+    next_sequence: int | None = None
 
 
 def first_difference(

@@ -58,7 +58,8 @@ class LogProof:
         )
         batches = read_owners(self.target, remote, max(there.offset - 1, there.begins), read.stop)
         lost = Hole(there.offset, read.first)
-        target = require_placed(require_own(batches, self.producer_id, there), lost, self.filler_ids)
+        own = self._note_sequence(require_own(batches, self.producer_id, there), common)
+        target = require_placed(own, lost, self.filler_ids)
         try:
             found = first_difference(source, target, common, read.first)
             deque(target, maxlen=0)
@@ -71,6 +72,12 @@ class LogProof:
         if found is not None:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
         return self._read_behind(where, passed, max(passed.reached, read.first), read.stop, source_end)
+
+    def _note_sequence(self, batches: Iterable[OwnedBatch], common: Common) -> Iterator[OwnedBatch]:
+        for batch in batches:
+            if batch.producer_id == self.producer_id and not batch.header.is_control:
+                common.next_sequence = _next_sequence(batch)
+            yield batch
 
     def _read_behind(
         self, where: TopicPartition, passed: "_Passed", reached: int, stop: int, source_end: int
@@ -141,7 +148,7 @@ def require_own(
         if batch.producer_id == producer_id and not batch.header.is_control:
             if before is not None and not _continues(before, batch):
                 raise NotIdentical(f"the target's records from offset {batch.first} on were appended twice, or late")
-            before = Expected(batch.stop, (batch.header.base_sequence + batch.header.last_offset_delta + 1) % SEQUENCES)
+            before = Expected(batch.stop, _next_sequence(batch))
         elif not batch.is_filler:
             raise Foreign(f"somebody else has written records to the target from offset {batch.first} on")
         yield batch
@@ -160,9 +167,14 @@ def require_placed(batches: Iterable[OwnedBatch], lost: Hole, filler_ids: Contai
         yield batch
 
 
+def _next_sequence(batch: OwnedBatch) -> int:
+    return (batch.header.base_sequence + batch.header.last_offset_delta + 1) % SEQUENCES
+
+
 def _continues(before: Expected, batch: OwnedBatch) -> bool:
     """Between the two, fillers take offsets and no sequence numbers, and compaction may have removed batches. Who takes
-    over a log that does not know the producer begins with the offset as the sequence number."""
+    over a log that does not know the producer, and of which no position is stored, begins with the offset as the
+    sequence number."""
     assert before.sequence is not None
     passed = (batch.header.base_sequence - before.sequence) % SEQUENCES
     return passed <= batch.first - before.offset or batch.header.base_sequence == batch.first % SEQUENCES

@@ -76,6 +76,7 @@ class _Pair(NamedTuple):
     producer_id: int
     facts: LogFacts
     known: Lineage
+    common: Common
 
 
 class OffsetStarts:
@@ -266,10 +267,12 @@ class OffsetStarts:
         facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence)
         known = Lineage(item.topic_id) if record is None else Lineage.of(record.position)
         verdict = judge(facts)
-        reached = self._carry_out(verdict, _Pair(where, remote, producer_id, facts, known))
+        pair = _Pair(where, remote, producer_id, facts, known, Common())
+        reached = self._carry_out(verdict, pair)
         if reached is None:
             return None
-        sequence = facts.next_sequence if reached.offset == ends else reached.offset % SEQUENCES
+        is_filled = reached.offset != ends
+        sequence = reached.offset % SEQUENCES if is_filled else facts.sequence_after(pair.common.next_sequence)
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
         topic_id, has_append_time = self._there[remote.topic].topic_id, logs.append_times.get(remote.topic)
@@ -331,7 +334,7 @@ class OffsetStarts:
         begins = max(offsets.first if pair.facts.stored is None else pair.facts.stored, pair.facts.source_begins)
         known = pair.known if begins == pair.facts.stored else Lineage(pair.known.topic_id)
         read = Hole(min(begins, offsets.stop), offsets.stop)
-        common, there = Common(), Expected(offsets.first, pair.facts.stored_sequence, pair.facts.begins)
+        common, there = pair.common, Expected(offsets.first, pair.facts.stored_sequence, pair.facts.begins)
         lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, there, pair.facts.source_end, common)
         if reason := why_unknown(pair.facts, common.count):
             raise NotIdentical(reason)

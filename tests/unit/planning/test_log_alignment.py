@@ -158,11 +158,13 @@ def test_a_position_of_a_topic_that_was_deleted_on_the_target_tells_nothing_of_i
     assert not is_of_this_log(replace(record, is_aligned=False), Topic("orders", UUID(int=1), 1, 1))
 
 
-def test_sequence_numbers_begin_again_and_an_unknown_producer_goes_on_at_the_offset() -> None:
-    assert replace(LOG, ends=SEQUENCES + 5, last_sequence=4).next_sequence == 5
+def test_sequence_numbers_begin_again_and_an_unknown_producer_goes_on_as_the_ledger_says() -> None:
+    assert replace(LOG, ends=SEQUENCES + 5, last_sequence=4).sequence_after() == 5
     assert replace(LOG, ends=SEQUENCES + 5, last_sequence=4).is_all_ours
-    assert replace(LOG, ends=SEQUENCES, last_sequence=SEQUENCES - 1).next_sequence == 0
-    assert replace(LOG, ends=SEQUENCES + 5).next_sequence == 5
+    assert replace(LOG, ends=SEQUENCES, last_sequence=SEQUENCES - 1).sequence_after() == 0
+    assert replace(LOG, ends=SEQUENCES + 5).sequence_after() == 5, "without anything in the ledger"
+    assert replace(LOG, stored=5, stored_sequence=3, ends=7).sequence_after() == 3, "two offsets were filled"
+    assert replace(LOG, stored=5, stored_sequence=3, ends=9).sequence_after(6) == 6, "forgotten, and read"
     assert not replace(LOG, ends=SEQUENCES + 5).is_all_ours
 
 

@@ -23,7 +23,7 @@ from sparkmirror.model import Epochs, Position, Topic, TopicPartition
 from sparkmirror.planning import adoption, log_proof, offset_starts
 from sparkmirror.planning.log_proof import LogProof
 from sparkmirror.planning.offset_starts import OffsetStarts
-from sparkmirror.policy.fillers import IDS, transactional_ids
+from sparkmirror.policy.fillers import IDS, SEQUENCES, transactional_ids
 
 WHERE = TopicPartition("orders", 0)
 HERE, THERE, FORMER = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -179,6 +179,21 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
     assert begun.append == Append(OURS, 6, world.remote.topic, THERE, has_append_time=False)
+
+
+@pytest.mark.parametrize(("records", "sequence"), [(0, 2), (3, 5)])
+def test_of_a_log_that_does_not_know_the_producer_all_processes_come_to_the_same_sequence_number(
+    world: World, records: int, sequence: int
+) -> None:
+    """Of two, one has filled a hole and appends behind it when the other begins there: its number is the stored one."""
+    batches = [data(6, values(6, records))] if records else []
+    behind = [one._replace(header=one.header._replace(base_sequence=2)) for one in batches]
+    before = data(0, values(0, 4))
+    before = before._replace(header=before.header._replace(base_sequence=-2 % SEQUENCES))
+    world.has([data(0, values(0, 4)), data(6, values(6, 6))], [before, marker(4), marker(5), *behind])
+    world.stores(4, sequence=2)
+    append = world.settle()[WHERE].append
+    assert append is not None and append.sequence == sequence
 
 
 def test_a_marker_of_somebody_else_holds_what_follows_it_when_the_source_has_lost_what_it_displaced(
