@@ -149,7 +149,8 @@ class Readers:
             one = truth.records.get(value)
             if one is None or topic is None or one.topic_id != topic.topic_id or value in known:
                 continue
-            if not one.is_truncated and not one.is_compacted and one.offset >= place:
+            is_elsewhere = scene.script.kept is not None and offset != one.offset  # that the partition is FAILED for
+            if not (one.is_truncated or one.is_compacted or is_elsewhere) and one.offset >= place:
                 bound = min(bound, offset)
         return bound
 
