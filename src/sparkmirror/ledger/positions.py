@@ -189,13 +189,18 @@ def decode_log(offset: int, headers: Iterable[tuple[str, bytes | None]]) -> Posi
     return Position(offset, epochs, topic_id)
 
 
-def authoritative(connect: Position | None, ours: PositionRecord | None) -> Position | None:
+def authoritative(
+    connect: Position | None, ours: PositionRecord | None, generation: int | None = None
+) -> Position | None:
     """The position to continue from: Connect's, with our epochs and topic id if it has none and both have the same
     offset.
 
     If the offsets differ, another program mirrored in between, and the log of our record may be gone. No position of
-    Connect's means that nothing is mirrored, or that an operator reset it with Connect's tools.
+    Connect's means that nothing is mirrored, or that an operator reset it with Connect's tools. `generation` is that of
+    SparkMirror's writer of Connect's: an older one than ours slept, and wrote when it woke.
     """
+    if connect is not None and ours is not None and generation is not None and generation < ours.generation:
+        return ours.position
     if connect is None or ours is None or connect != Position(connect.offset):
         return connect
     return ours.position if ours.position.offset == connect.offset else connect

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.positions import Accepted, PositionRecord, Tenure, authoritative
 from sparkmirror.model import Connector, Position, Topic, TopicPartition
 
@@ -19,6 +20,7 @@ class LedgerView:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._offsets: dict[TopicPartition, Position] = {}
+        self._written_by: dict[TopicPartition, int] = {}
         self.records: dict[TopicPartition, PositionRecord] = {}
         self._tenures: dict[TopicPartition, Tenure] = {}
         self._unreadable_offsets: dict[TopicPartition, str] = {}
@@ -46,7 +48,8 @@ class LedgerView:
         """One partition's position; None if none is stored or the stored one cannot be read."""
         if partition in self._unreadable_offsets or partition in self._unreadable_records:
             return None
-        return authoritative(self._offsets.get(partition), self.records.get(partition))
+        written_by = self._written_by.get(partition)
+        return authoritative(self._offsets.get(partition), self.records.get(partition), written_by)
 
     def is_whole(self, partition: TopicPartition) -> bool:
         """Whether Connect's record and ours of its position agree: one may still be on its way, or never come."""
@@ -105,6 +108,8 @@ class LedgerView:
     def _take_offset(self, partition: TopicPartition, value: bytes | None, place: str, headers: Headers) -> None:
         self._unreadable_offsets.pop(partition, None)
         self._offsets.pop(partition, None)
+        self._written_by.pop(partition, None)
+        headers = tuple(headers)
         try:
             offset = connect.decode_value(value)
             position = None if offset is None else positions.decode_log(offset, headers)
@@ -117,6 +122,8 @@ class LedgerView:
             return
         if position is not None:
             self._offsets[partition] = position
+        if (mark := Mark.read(headers)) is not None:
+            self._written_by[partition] = mark.generation
 
     def _take_record(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
         for known in (self.records, self._tenures, self._unreadable_records, self.unknown_tenures):

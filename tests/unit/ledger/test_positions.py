@@ -108,6 +108,14 @@ def test_connect_is_the_authority(
     assert authoritative(connect, ours) == believed
 
 
+def test_a_position_that_a_writer_of_before_stored_when_it_woke_does_not_count() -> None:
+    late = Position(900)
+    assert authoritative(late, RECORD, RECORD.generation - 1) == RECORD.position
+    for written_by in (None, RECORD.generation, RECORD.generation + 1):
+        assert authoritative(late, RECORD, written_by) == late, "a person's, or the writer's own"
+    assert authoritative(None, RECORD, RECORD.generation - 1) is None, "a reset by Connect's tools"
+
+
 def test_a_record_of_connects_that_we_wrote_tells_its_log() -> None:
     assert decode_log(1500, [(LOG_HEADER, encode_log(AHEAD))]) == AHEAD
 

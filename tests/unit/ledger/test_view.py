@@ -1,10 +1,12 @@
 """The fold of ledger records into positions."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 
 from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.positions import (
     LOG_HEADER,
     Accepted,
@@ -41,6 +43,21 @@ def test_epoch_and_id_are_used_only_while_both_records_agree() -> None:
     view.take_connect(KEY, connect.encode_value(50))
     assert view.positions == {ORDERS: Position(50)}
     assert view.records[ORDERS].position.offset == 10
+
+
+def test_what_a_writer_of_before_stores_when_it_wakes_does_not_take_the_position_back() -> None:
+    view = LedgerView(MM2)
+    view.take_ours(OUR_KEY, ours(20))
+    view.take_connect(KEY, connect.encode_value(10), headers=_written(0))
+    assert view.positions == {ORDERS: Position(20, ((3, 0),))}
+    for headers in (_written(1), ()):
+        view.take_connect(KEY, connect.encode_value(10), headers=headers)
+        assert view.positions == {ORDERS: Position(10)}
+
+
+def _written(generation: int) -> Sequence[tuple[str, bytes]]:
+    key, value = Mark(generation, 7).header()
+    return ((key.decode(), value),)
 
 
 def test_a_position_is_whole_while_both_records_agree() -> None:
