@@ -4,6 +4,7 @@ FAILED, for a reason that something explains."""
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from tests.simulation.checker import Checker
 from tests.simulation.cluster import Partition
@@ -122,7 +123,7 @@ class KeptChecker(Checker):
         self._places: dict[TopicPartition, dict[tuple[object, int], Written]] = {}
         self._failed: dict[TopicPartition, _Failed] = {}
         self._given_up: set[TopicPartition] = set()
-        self._taken_over: dict[TopicPartition, int] = {}
+        self._taken_over: dict[tuple[TopicPartition, UUID], int] = {}
 
     # What stands where.
 
@@ -148,7 +149,7 @@ class KeptChecker(Checker):
         places, known = self._place(where), self._scene.truth.of(where).records
         source = self._scene.source.partition(where)
         begins = 0 if source is None else source.log.start
-        taken_over = self._taken_over.get(where, 0) if "ledger lost" in self._scene.causes.of(where) else 0
+        taken_over = self._begun(where) if "ledger lost" in self._scene.causes.of(where) else 0
         for one in remote.log.batches:
             if one.is_control:
                 continue
@@ -195,8 +196,8 @@ class KeptChecker(Checker):
         if record is None or remote is None or "target cut" in self._scene.causes.of(where):
             return
         position = record.position  # Connect's record of it may come a moment later
-        if "ledger lost" in self._scene.causes.of(where):
-            self._taken_over.setdefault(where, position.offset)
+        if {"ledger lost", "source made again"} & self._scene.causes.of(where) and position.topic_id is not None:
+            self._taken_over.setdefault((where, position.topic_id), position.offset)
         if position.offset > remote.log.high_watermark:
             self.fail(f"{where} stands at {position.offset} in the ledger, beyond {remote.log.high_watermark}")
         if truth.truncations:
@@ -226,9 +227,14 @@ class KeptChecker(Checker):
         is_gone = partition is None or one.offset < partition.log.start
         if is_gone and self._scene.causes.of(where) & {"target deleted", "target cut"}:
             return False
-        if is_gone and one.offset < self._taken_over.get(where, 0):  # without a ledger a source begins where it begins
+        if is_gone and one.offset < self._begun(where):  # without a position a source begins where it begins
             return False
         return super()._is_owed(one, truth, arrived, gaps, where)
+
+    def _begun(self, where: TopicPartition) -> int:
+        """The first position in the source's topic as it is now, where none from before counts."""
+        topic = self._scene.source.topics.get(where.topic)
+        return 0 if topic is None else self._taken_over.get((where, topic.topic_id), 0)
 
     def is_caught_up(self) -> bool:
         """Or FAILED, unless a person rebuilds it."""

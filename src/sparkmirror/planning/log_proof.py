@@ -140,7 +140,7 @@ def require_own(
 ) -> Iterator[OwnedBatch]:
     """The batches. Raises Foreign at one that neither the flow wrote, nor its fillers, and NotIdentical at one of the
     flow that was appended twice, or late: a log that has forgotten a producer takes any sequence number of it, and so
-    does one that was cut."""
+    does one that was cut. What lies before the `expected` offset may be adopted."""
     before: Expected | None = None
     for batch in batches:
         if expected is not None and batch.first >= expected.offset:
@@ -149,7 +149,7 @@ def require_own(
             if before is not None and not _continues(before, batch):
                 raise NotIdentical(f"the target's records from offset {batch.first} on were appended twice, or late")
             before = Expected(batch.stop, _next_sequence(batch))
-        elif not batch.is_filler:
+        elif not batch.is_filler and (expected is None or batch.stop > expected.offset):
             raise Foreign(f"somebody else has written records to the target from offset {batch.first} on")
         yield batch
 

@@ -339,6 +339,14 @@ def test_a_log_with_the_same_records_is_adopted_and_its_position_is_to_be_stored
     assert not world.published
 
 
+def test_what_follows_an_adopted_record_is_proved_though_somebody_else_wrote_that_one(world: World) -> None:
+    world.has([data(0, values(0, 8))], [foreign(data(0, values(0, 4))), data(4, values(4, 4))])
+    world.stores(4, sequence=4)
+    assert (world.settle()[WHERE].unknown, world.settle()[WHERE].offset) == ("", 8)
+    world.has([data(0, values(0, 8))], [foreign(data(0, values(0, 5))), data(5, values(5, 3))])
+    assert "somebody else has written records" in world.settle()[WHERE].unknown, "beyond the position too"
+
+
 def test_a_log_with_another_record_is_not_adopted_and_the_offset_is_named(world: World) -> None:
     world.adopts("orders")
     world.has([data(0, values(0, 10))], [foreign(data(0, [*values(0, 4), b"other", b"value 5"]))])
