@@ -18,6 +18,7 @@ from sparkmirror.batch.headers import (
     BASE_OFFSET,
     CRC,
     MAGIC_NUMBER,
+    NEXT_OFFSET,
     POSITION,
     RECORDS,
     TOTAL_BYTES,
@@ -122,12 +123,18 @@ def decode(
 
 
 def decode_some(
-    buffer: memoryview, headers: Headers, first: int, *, bound: Bound = USUAL_BOUND, enough_bytes: int
+    buffer: memoryview,
+    headers: Headers,
+    first: int,
+    *,
+    bound: Bound = USUAL_BOUND,
+    enough_bytes: int,
+    of_one_log: bool = True,
 ) -> tuple[Columns, int]:
     """As `decode` from row `first` of `headers` on, as far as `enough_bytes` decompressed go.
 
     Returns the records and the first row that is left. At least one batch is taken, however much it holds within its
-    `bound`; beyond that it raises ContentTooLarge.
+    `bound`; beyond that it raises ContentTooLarge. Batches `of_one_log` must follow each other.
     """
     from sparkmirror.batch import kernels
 
@@ -142,7 +149,17 @@ def decode_some(
     code, row, at = kernels.read_records(content, ranges, table, offsets, timestamps, places)
     if code != kernels.FINE:
         raise _damaged(headers, first + row, f"{_WRONG[code]}, at byte {at} of its records")
+    if of_one_log:
+        _check_order(headers.rows(first, stop))
     return Columns(content, offsets, timestamps, places), stop
+
+
+def _check_order(headers: Headers) -> None:
+    from sparkmirror.batch import kernels
+
+    back = np.flatnonzero(headers.table[1:, BASE_OFFSET] < headers.table[:-1, NEXT_OFFSET])
+    if len(back):
+        raise _damaged(headers, int(back[0]) + 1, _WRONG[kernels.STRANGE_OFFSET])
 
 
 def _candidates(buffer: memoryview, headers: Headers, first: int, enough_bytes: int) -> Headers:

@@ -9,7 +9,7 @@ Source: https://kafka.apache.org/documentation/#recordbatch.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from sparkmirror.batch import codecs, crc
@@ -41,6 +41,7 @@ _OTHERWISE: Final = CONTROL | DELETE_HORIZON
 _EPOCH: Final = struct.Struct(">i")
 _EPOCH_AT: Final = 12
 _TIME_BOUND: Final = 1 << 62
+_NO_TIME: Final = -1
 
 
 class _Unusual(Exception):
@@ -86,14 +87,15 @@ def leading_batches(run: memoryview, bytes_max: int = JOINED_BYTES_MAX) -> list[
     return found
 
 
-def join(batches: Sequence[Batch], unpacking: Unpacking) -> bytearray | None:
-    """One batch of `leading_batches`, with the first one's base offset and their leader epoch, and without a producer.
-    Append time becomes each record's own. None for batches that have to pass as they came: such as are damaged, or
-    become too much unpacked, or whose records are numbered otherwise. `unpacking` is the partition's, and learns what
-    they become.
+def join(batches: Sequence[Batch], unpacking: Unpacking, wanted: Container[int] | None = None) -> bytearray | None:
+    """One batch of `leading_batches`, with the first one's base offset and their leader epoch, and without a producer;
+    of the records at the `wanted` offsets alone, if these are given, one of which is there. Append time becomes each
+    record's own. None for batches that have to pass as they came: such as are damaged, or become too much unpacked, or
+    whose records are numbered otherwise. `unpacking` is the partition's, and learns what they become.
     """
     first = batches[0][1]
-    base_ms = latest_ms = first.max_timestamp if first.has_append_time else first.base_timestamp
+    base_ms = first.max_timestamp if first.has_append_time else first.base_timestamp
+    latest_ms = _NO_TIME
     content = bytearray(HEADER_BYTES)
     records = packed_bytes = 0
     codec = Codec(first.attributes & CODEC_MASK)
@@ -102,9 +104,9 @@ def join(batches: Sequence[Batch], unpacking: Unpacking) -> bytearray | None:
             if len(content) > _CONTENT_BYTES_MAX:
                 raise _Unusual
             packed_bytes += len(data)
-            _add(content, data, header, records, base_ms)
-            records += header.records_count
-            latest_ms = max(latest_ms, header.max_timestamp)
+            added, added_ms = _add(content, data, header, records, base_ms, wanted)
+            records += added
+            latest_ms = max(latest_ms, added_ms) if added else latest_ms
     except (_Unusual, IndexError, ProtocolError, ContentTooLarge):
         content_bytes, content = len(content), bytearray()
     else:
@@ -120,23 +122,43 @@ def join(batches: Sequence[Batch], unpacking: Unpacking) -> bytearray | None:
     return content
 
 
-def _add(content: bytearray, data: memoryview, header: BatchHeader, moved: int, base_ms: int) -> None:
+def _add(
+    content: bytearray, data: memoryview, header: BatchHeader, moved: int, base_ms: int, wanted: Container[int] | None
+) -> tuple[int, int]:
+    """Append a batch's records to `content`, in which `moved` come before them. Returns how many, and their latest
+    time in ms."""
     if crc.value(bytes(data[ATTRIBUTES_AT:])) != header.crc:
         raise _Unusual
     number = header.attributes & CODEC_MASK
     packed = data[HEADER_BYTES:]
     records = codecs.decompress(Codec(number), packed, _CONTENT_BYTES_MAX) if number else bytes(packed)
+    picked = None if wanted is None else [header.base_offset + at in wanted for at in range(header.records_count)]
+    count = header.records_count
     if header.attributes & APPEND_TIME:
-        _move(content, records, header.records_count, moved, header.max_timestamp - base_ms, keeps_times=False)
-    elif moved:
-        _move(content, records, header.records_count, moved, header.base_timestamp - base_ms, keeps_times=True)
-    else:
-        content += records
+        added, _ = _move(content, records, count, moved, header.max_timestamp - base_ms, picked, keeps_times=False)
+        return added, header.max_timestamp
+    if moved or picked is not None:
+        added, latest_ms = _move(
+            content, records, count, moved, header.base_timestamp - base_ms, picked, keeps_times=True
+        )
+        return added, header.max_timestamp if picked is None else base_ms + latest_ms
+    content += records
+    return count, header.max_timestamp
 
 
-def _move(content: bytearray, records: bytes, count: int, moved: int, later_ms: int, *, keeps_times: bool) -> None:
-    """Append the records to `content`, in which `moved` come before them, `later_ms` after the base timestamp."""
-    at = 0
+def _move(
+    content: bytearray,
+    records: bytes,
+    count: int,
+    moved: int,
+    later_ms: int,
+    picked: Sequence[bool] | None,
+    *,
+    keeps_times: bool,
+) -> tuple[int, int]:
+    """Append the records to `content`, in which `moved` come before them, `later_ms` after the base timestamp, or those
+    that are `picked`. Returns how many, and the latest of the picked ones' times, in ms after the base timestamp."""
+    at, added, latest_ms = 0, 0, -_TIME_BOUND
     same_time = _varint(later_ms)
     for number in range(count):
         byte = records[at]
@@ -156,20 +178,27 @@ def _move(content: bytearray, records: bytes, count: int, moved: int, later_ms: 
             delta, behind_delta = _read_varint(records, behind_time)
         if size < 0 or end > len(records) or delta != number:
             raise _Unusual
+        if picked is not None:
+            if not picked[number]:
+                at = end
+                continue
+            latest_ms = max(latest_ms, later_ms + later)
         time = _varint(later_ms + later) if keeps_times and later else same_time
-        place = moved + number << 1
+        place = moved + added << 1
         head = (
             b"%c%b%c" % (records[at], time, place)
             if place < 0x80
-            else b"%c%b%b" % (records[at], time, _varint(moved + number))
+            else b"%c%b%b" % (records[at], time, _varint(moved + added))
         )
         length = len(head) + end - behind_delta << 1
         content += b"%c%c" % (length & 0x7F | 0x80, length >> 7) if 0x80 <= length < 0x4000 else _varint(length >> 1)
         content += head
         content += records[behind_delta:end]
         at = end
+        added += 1
     if at != len(records):
         raise _Unusual
+    return added, latest_ms
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:

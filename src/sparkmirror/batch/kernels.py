@@ -256,11 +256,11 @@ def read_records(
     """The records of the batches of `table`, whose (decompressed) records are `content[ranges[i, 0] : ranges[i, 1]]`.
 
     Fills one row of `offsets`, `timestamps` and `places` a record. Returns (code, row of the batch, place in it).
-    Offsets must grow from record to record.
+    Offsets must grow from record to record of a batch.
     """
     record = 0
-    last_offset = np.int64(-(2**63))
     for index in range(table.shape[0]):
+        last_offset = np.int64(-(2**63))
         at, stop = ranges[index, 0], ranges[index, 1]
         base_offset, next_offset = table[index, BASE_OFFSET], table[index, NEXT_OFFSET]
         base_timestamp, max_timestamp = table[index, BASE_TIMESTAMP], table[index, MAX_TIMESTAMP]

@@ -1,5 +1,7 @@
 """Small batches joined into one have the same records, at the same offsets and times; all others are left alone."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +65,30 @@ def test_the_records_are_the_same_with_their_offsets_and_times(
     assert (header.codec, header.partition_leader_epoch, header.producer_id) == (codec, EPOCH, -1)
     assert header.attributes == codec
     assert header.max_timestamp == max(parse_header(made, 0).max_timestamp for made in batches)
+
+
+@given(
+    groups=st.lists(st.lists(records, min_size=1, max_size=16), min_size=1, max_size=6),
+    codec=st.sampled_from(CODECS),
+    stamped=st.integers(0, 63),
+    data=st.data(),
+)
+def test_of_some_records_alone_times_and_contents_are_the_same(
+    groups: list[list[Record]], codec: Codec, stamped: int, data: st.DataObject
+) -> None:
+    batches, first = [], 40
+    for at, group in enumerate(groups):
+        made = batch(group, first, codec)
+        batches.append(with_attributes(made, APPEND_TIME | codec) if stamped >> at & 1 else made)
+        first += len(group)
+    wanted = data.draw(st.sets(st.integers(40, first - 1), min_size=1))
+    made_one = join(leading_batches(memoryview(b"".join(batches))), Unpacking(), wanted)
+    assert made_one is not None
+    there = [record for made in batches for record in decode_records(made) if record.offset in wanted]
+    assert decode_records(made_one) == [replace(record, offset=40 + at) for at, record in enumerate(there)]
+    header = parse_header(made_one, 0)
+    assert (header.records_count, header.next_offset) == (len(wanted), 40 + len(wanted))
+    assert header.max_timestamp == max(record.timestamp for record in there)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,22 @@
 """Decodes fetched runs into record rows, for flows with transforms. Used by `spark.run_reader`.
 
 Behind `pipeline.fetch.reader`: rows in, rows out, in the same order. A run's own row comes behind its records, also
-where it has none.
+where it has none. Small runs that come together are decoded together: each call of numpy and Arrow costs the same for
+one record as for a hundred, and a mirror that has caught up reads a few at a time.
 """
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sparkmirror.batch.arrow_content import content_arrays, repeat
 from sparkmirror.batch.columns import Columns, decode_some
-from sparkmirror.batch.headers import NEXT_OFFSET, Headers, read_headers
+from sparkmirror.batch.headers import NEXT_OFFSET, POSITION, RECORDS, Headers, read_headers
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.pipeline.fetch.reader_options import AtLease
@@ -24,6 +26,7 @@ from sparkmirror.pipeline.relay.schema import (
     PADDING,
     RECORD,
     REFUSED,
+    ROW_SCHEMA,
     RUN,
     TRAIL,
     Row,
@@ -34,8 +37,18 @@ from sparkmirror.pipeline.relay.schema import (
 
 CHUNK_BYTES = 1 << 20
 """About so many bytes of decompressed records are held at once."""
-_PADDING_SECONDS = 0.1
-"""How often rows are flushed while data arrives. After the last ones `pipeline.fetch.reader` does, each second."""
+_SMALL_BYTES = 64 << 10
+"""Runs of up to so many bytes are decoded together."""
+_NOTHING = memoryview(b"")
+_PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+
+
+class _Together(NamedTuple):
+    """The records of several runs, `of_run` says of which each is, and the codec of each run's last batch."""
+
+    columns: Columns
+    of_run: NDArray[np.int64]
+    codecs: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +59,81 @@ class Decoding:
     bound: Bound = USUAL_BOUND
 
     def rows(self, batches: Iterator[pa.RecordBatch], at_lease: AtLease) -> Iterator[pa.RecordBatch]:
-        """Rows of `pipeline.relay.schema` as rows of its `RECORD_SCHEMA`; `at_lease` gives the bytes of a lease."""
-        pushed_at = 0.0
+        """Rows of `pipeline.relay.schema` as rows of its `RECORD_SCHEMA`, and padding behind each batch of them;
+        `at_lease` gives the bytes of a lease."""
         for batch in batches:
-            for at, kind in enumerate(batch.column(0).to_pylist()):
-                if kind not in (FLUSH, TRAIL):
-                    yield from self._decode_row(batch.slice(at, 1), at_lease)
-                elif kind == TRAIL or time.monotonic() - pushed_at >= _PADDING_SECONDS:
-                    pushed_at = time.monotonic()
-                    yield PADDING
+            yield from self._decode(batch, at_lease)
+            yield PADDING
 
-    def _decode_row(self, row: pa.RecordBatch, at_lease: AtLease) -> Iterator[pa.RecordBatch]:
-        run = Row(*(column[0].as_py() for column in row.columns)) if row.column(0)[0].as_py() == RUN else None
-        if run is None or (run.lease is None and not run.payload):
-            yield to_record_rows(row)
-            return
-        payload = memoryview(run.payload or b"") if run.lease is None else at_lease(run.lease, run.bytes)
-        yield from self.records(run, payload)
+    def _decode(self, batch: pa.RecordBatch, at_lease: AtLease) -> Iterator[pa.RecordBatch]:
+        shown = [row for row in _rows_of(batch) if row.kind not in (FLUSH, TRAIL)]  # which come last
+        payloads: list[memoryview] = []
+        first = gathered = 0
+        for at, row in enumerate(shown):
+            payload = _payload(row, batch, at, at_lease)
+            if gathered + len(payload) > CHUNK_BYTES or len(payload) > _SMALL_BYTES:
+                yield from self._gather(batch.slice(first, at - first), shown[first:at], payloads)
+                first, gathered, payloads = at, 0, []
+            if len(payload) > _SMALL_BYTES:
+                yield from self.records(row, payload)
+                first = at + 1
+            else:
+                payloads.append(payload)
+                gathered += len(payload)
+        yield from self._gather(batch.slice(first, len(shown) - first), shown[first:], payloads)
+
+    def _gather(
+        self, rows: pa.RecordBatch, shown: Sequence[Row], payloads: Sequence[memoryview]
+    ) -> Iterator[pa.RecordBatch]:
+        """The records of small runs, and their own rows, as one batch."""
+        if not any(payloads):
+            yield from [to_record_rows(rows)] if shown else ()
+        elif (found := self._decode_together(shown, payloads)) is not None:
+            yield _close_together(rows, found, self.carried)
+        else:
+            for at, (row, payload) in enumerate(zip(shown, payloads, strict=True)):
+                yield from self.records(row, payload) if len(payload) else (to_record_rows(rows.slice(at, 1)),)
+
+    def _decode_together(self, shown: Sequence[Row], payloads: Sequence[memoryview]) -> _Together | None:
+        """None where something of them is to be refused, or too much for one batch: each is then decoded by itself."""
+        joined = memoryview(b"".join(payloads))
+        try:
+            headers = read_headers(joined, 0, len(joined))
+            edges = _first_batches(headers, payloads)
+            if edges is None:
+                return None
+            columns, stop = decode_some(
+                joined, headers, 0, bound=self.bound, enough_bytes=CHUNK_BYTES, of_one_log=False
+            )
+            if stop < len(headers):
+                return None
+            codecs = [int(headers.codec_of(at - 1)) if at else 0 for at in edges[1:].tolist()]
+        except ProtocolError:
+            return None
+        counts = np.where(headers.are_control, 0, headers.table[:, RECORDS])
+        before = np.append(0, np.cumsum(counts))
+        of_run = np.repeat(np.arange(len(payloads)), np.diff(before[edges]))
+        begins = np.array([row.first_offset or 0 for row in shown])
+        wanted = np.flatnonzero(columns.offsets >= begins[of_run])
+        return _Together(columns.pick(wanted), of_run[wanted], codecs)
 
     def records(self, run: Row, payload: memoryview) -> Iterator[pa.RecordBatch]:
         """The records of a run from its `first_offset` on, and behind them the run's own row.
 
         If the bytes cannot be decoded from some batch on, a refused row stands for these.
         """
+        if run.lease is None:
+            run = run._replace(payload=bytes(payload))
         headers, row = None, 0
         try:
             headers = read_headers(payload, 0, len(payload))
             while row < len(headers):
                 columns, stop = decode_some(payload, headers, row, bound=self.bound, enough_bytes=CHUNK_BYTES)
                 kept = columns.rows(int(np.searchsorted(columns.offsets, run.first_offset or 0)), len(columns))
-                if len(kept):
-                    yield _record_rows(kept, run, self.carried)
+                if count := len(kept):
+                    names = repeat(run.topic, count), repeat(run.proposed_topic, count)
+                    partitions = pa.array(np.full(count, run.partition, np.int32))
+                    yield _record_rows(kept, names[0], partitions, names[1], self.carried)
                 row = stop
             yield _closing(run, headers)
         except ProtocolError as problem:
@@ -84,9 +141,47 @@ class Decoding:
             yield from _refuse(run, payload, headers.rows(0, row) if headers and row else None, reason.encode())
 
 
+def _rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """The rows of a batch, without their payloads."""
+    columns = [column.to_pylist() if at != _PAYLOAD else [None] * len(batch) for at, column in enumerate(batch.columns)]
+    return [Row(*values) for values in zip(*columns, strict=True)]
+
+
+def _payload(row: Row, batch: pa.RecordBatch, at: int, at_lease: AtLease) -> memoryview:
+    """The batches of a run; nothing of other rows."""
+    if row.kind != RUN:
+        return _NOTHING
+    if row.lease is not None:
+        return at_lease(row.lease, row.bytes)
+    inline = batch.column(_PAYLOAD)[at].as_buffer()
+    return _NOTHING if inline is None else memoryview(inline).cast("B")
+
+
+def _first_batches(headers: Headers, payloads: Sequence[memoryview]) -> NDArray[np.int64] | None:
+    """Which batch is the first of each run, and how many there are; None where a run ends within a batch."""
+    begins = np.fromiter(accumulate(map(len, payloads), initial=0), np.int64, len(payloads) + 1)
+    positions = np.append(headers.table[:, POSITION], headers.stop)
+    edges = np.searchsorted(positions, begins)
+    return edges if headers.stop == begins[-1] and (positions[edges] == begins).all() else None
+
+
+def _close_together(rows: pa.RecordBatch, found: _Together, carried: frozenset[str]) -> pa.RecordBatch:
+    """Each run's records, and its own row behind them."""
+    columns, of_run, codecs = found
+    closing = to_record_rows(rows, codecs)
+    if not len(columns):
+        return closing
+    spread = pa.array(of_run)
+    names, partitions, proposed = (rows.column(name).take(spread) for name in ("topic", "partition", "proposed_topic"))
+    both = pa.concat_batches([_record_rows(columns, names, partitions, proposed, carried), closing])
+    own = len(columns) + np.arange(len(rows))
+    behind = np.searchsorted(of_run, np.arange(len(rows)), "right")
+    return both.take(pa.array(np.insert(np.arange(len(columns)), behind, own)))
+
+
 def _closing(run: Row, headers: Headers) -> pa.RecordBatch:
     codec = int(headers.codec_of(len(headers) - 1)) if len(headers) else 0
-    return to_record_rows(to_arrow([run]), codec)
+    return to_record_rows(to_arrow([run]), [codec])
 
 
 def _refuse(run: Row, payload: memoryview, read: Headers | None, reason: bytes) -> Iterator[pa.RecordBatch]:
@@ -101,15 +196,16 @@ def _refuse(run: Row, payload: memoryview, read: Headers | None, reason: bytes) 
     yield to_record_rows(to_arrow([run._replace(kind=REFUSED, payload=reason)]), offset=at)
 
 
-def _record_rows(columns: Columns, run: Row, carried: frozenset[str]) -> pa.RecordBatch:
-    count = len(columns)
+def _record_rows(
+    columns: Columns, topics: pa.Array, partitions: pa.Array, proposed: pa.Array, carried: frozenset[str]
+) -> pa.RecordBatch:
     values: dict[str, Any] = {
-        "kind": repeat(RECORD, count),
-        "topic": repeat(run.topic, count),
-        "partition": pa.array(np.full(count, run.partition, np.int32)),
-        "proposed_topic": repeat(run.proposed_topic, count),
+        "kind": repeat(RECORD, len(columns)),
+        "topic": topics,
+        "partition": partitions,
+        "proposed_topic": proposed,
         "offset": pa.array(columns.offsets),
         "timestamp": pa.array(columns.timestamps),
     }
     values |= content_arrays(columns, carried)
-    return record_rows(values, count)
+    return record_rows(values, len(columns))

@@ -1,13 +1,17 @@
 """Joins the rows of a run's records with what of these records did not pass Spark. Pure; called by
 `pipeline.produce.record_pieces`."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from sparkmirror.batch.unpacking import USUAL_BOUND, Bound
+from sparkmirror.batch.joining import JOINED_BYTES_MAX, leading_batches
+from sparkmirror.batch.joining import join as join_batches
+from sparkmirror.batch.piece import Piece, Span
+from sparkmirror.batch.unpacking import USUAL_BOUND, Bound, Unpacking
 from sparkmirror.errors import ProtocolError
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 
@@ -23,11 +27,13 @@ _NOTHING: Final = memoryview(b"")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The batches of a run as they came, and the columns that are taken from its rows instead (`returned`)."""
+    """The batches of a run as they came, and the columns that are taken from its rows instead (`returned`). `unpacking`
+    is the partition's."""
 
     payload: memoryview
     returned: frozenset[str] = RETURNED_COLUMNS
     bound: Bound = USUAL_BOUND
+    unpacking: Unpacking = field(default_factory=Unpacking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,41 @@ def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
         done, row = done + part.rows.num_rows, reached
     if done != rows.num_rows:
         raise ProtocolError(f"{rows.num_rows - done} rows are of no record in their run's batches")
+
+
+def join_few(rows: Sequence[pa.RecordBatch], kept: Kept) -> Piece | None:
+    """The records of all rows as one batch, without kernels: where their run is a few small batches, of which nothing
+    was set. A mirror that has caught up has a record or two at a time. None where that is not so."""
+    if not kept.payload or len(kept.payload) > JOINED_BYTES_MAX or not kept.returned.isdisjoint(_BYTES):
+        return None
+    batches = leading_batches(kept.payload)
+    if sum([len(data) for data, _ in batches]) != len(kept.payload):
+        return None
+    offsets = [offset for batch in rows for offset in batch.column("offset").to_pylist()]
+    if any(later <= earlier for earlier, later in pairwise(offsets)):
+        return None  # several records were made of one
+    first, stop = batches[0][1].base_offset, batches[-1][1].next_offset
+    are_all = len(offsets) == stop - first
+    if not (first <= offsets[0] and offsets[-1] < stop):
+        raise ProtocolError(f"a row between the offsets {offsets[0]} and {offsets[-1]} is of no record of its run")
+    if are_all and len(batches) == 1 and not batches[0][1].has_append_time:
+        data = bytearray(kept.payload)
+    elif (joined := join_batches(batches, kept.unpacking, None if are_all else frozenset(offsets))) is not None:
+        data = joined
+    else:
+        return None
+    data[:8] = bytes(8)  # the base offset, which no checksum covers
+    return Piece(data, tuple(_spans(offsets)), len(offsets))
+
+
+def _spans(offsets: Sequence[int]) -> Iterator[Span]:
+    first = before = offsets[0]
+    for offset in offsets[1:]:
+        if offset != before + 1:
+            yield Span(first, before + 1 - first)
+            first = offset
+        before = offset
+    yield Span(first, before + 1 - first)
 
 
 def decode_batch(batch: memoryview, bound: Bound) -> "Columns":

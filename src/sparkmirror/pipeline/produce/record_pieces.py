@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.kept_records import Kept, Part, decode_batch, join
+from sparkmirror.pipeline.produce.kept_records import Kept, Part, decode_batch, join, join_few
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+_TARGET = frozenset({"target_topic", "target_partition"})
 _INTERNAL = re.compile(r"__.*|mm2-.*")
 
 RANGE_BYTES_MAX: Final = (1 << 31) - 1
@@ -58,14 +60,15 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
     """
     if not any(batch.num_rows for batch in rows):
         return []
-    if (size := sum(batch.nbytes for batch in rows)) > RANGE_BYTES_MAX:
-        what = f"make {size >> 20} MiB of the records that came together up to offset {_last_offset(rows)}"
-        raise Unroutable(f"{origin.source}: the transforms {what}, more than {RANGE_BYTES_MAX >> 20}")
-    (whole,) = pa.Table.from_batches(rows).combine_chunks().to_batches()
+    home = TopicPartition(origin.remote_topic, origin.source.partition)
+    if kept.returned.isdisjoint(_TARGET) and (piece := join_few(rows, kept)) is not None:
+        return [(home, piece)]
+    _check_size(rows, kept.returned, origin)
+    whole = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
     pieces: Pieces = []
     for part in join(whole, kept):
         if part.columns is None and _stays_home(part.rows, kept.returned, origin):
-            pieces.append((TopicPartition(origin.remote_topic, origin.source.partition), _as_it_came(part)))
+            pieces.append((home, _as_it_came(part)))
             continue
         columns = decode_batch(part.batch, kept.bound) if part.columns is None else part.columns
         for target, picked in _lanes(part.rows, columns, kept.returned, origin, sizes):
@@ -73,17 +76,23 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
     return pieces
 
 
+def _check_size(rows: Sequence[pa.RecordBatch], returned: frozenset[str], origin: Origin) -> None:
+    if not returned.isdisjoint(CARRIED_COLUMNS) and (size := sum(batch.nbytes for batch in rows)) > RANGE_BYTES_MAX:
+        what = f"make {size >> 20} MiB of the records that came together up to offset {_last_offset(rows)}"
+        raise Unroutable(f"{origin.source}: the transforms {what}, more than {RANGE_BYTES_MAX >> 20}")
+
+
 def _last_offset(rows: Sequence[pa.RecordBatch]) -> int:
     return int(rows[-1].column("offset")[-1].as_py())
 
 
 def _as_it_came(part: Part) -> "Piece":
-    from sparkmirror.batch.encoding import find_spans
-    from sparkmirror.batch.piece import Piece
+    from sparkmirror.batch.piece import Piece, Span
 
     data = bytearray(part.batch)
     data[:8] = bytes(8)  # the base offset, which no checksum covers
-    return Piece(data, find_spans(part.rows.column("offset").to_numpy()), part.rows.num_rows)
+    records = part.rows.num_rows
+    return Piece(data, (Span(part.rows.column("offset")[0].as_py(), records),), records)
 
 
 def _stays_home(rows: pa.RecordBatch, returned: frozenset[str], origin: Origin) -> bool:

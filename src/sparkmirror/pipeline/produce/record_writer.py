@@ -7,12 +7,13 @@ and task on the row thread.
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from sparkmirror.batch.header import Codec, iterate_headers
-from sparkmirror.batch.unpacking import bound_for
+from sparkmirror.batch.unpacking import Unpacking, bound_for
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.admin import Admin
@@ -24,15 +25,23 @@ from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.kept_records import Kept
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
 from sparkmirror.pipeline.produce.writer import WritingTask
-from sparkmirror.pipeline.relay.schema import DEAD, FLUSH, PLAN, RECORD, REFUSED, ROW_SCHEMA, RUN, row_at
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+from sparkmirror.pipeline.relay.schema import (
+    DEAD,
+    FLUSH,
+    PLAN,
+    RECORD,
+    RECORD_SCHEMA,
+    REFUSED,
+    ROW_SCHEMA,
+    ROWS_PER_BATCH,
+    RUN,
+    Row,
+    rows_at,
+)
 
 _EMPTY = memoryview(b"")
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
+_PAYLOAD_OF_RECORDS = RECORD_SCHEMA.get_field_index("payload")
 
 
 class RecordTask(WritingTask):
@@ -44,62 +53,76 @@ class RecordTask(WritingTask):
         self._flow = flow
         self._returned = returned
         self._bound = bound_for(flow.unpacked_bytes_max)
+        self._unpacking: defaultdict[TopicPartition, Unpacking] = defaultdict(Unpacking)
         self._sizes = TopicSizes(flow)
         self._open: list[pa.RecordBatch] = []
+        self._flushed = 0
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Rows in order: records, and behind those of a run the row that closes it."""
-        records, controls = _sort_out(batch)
-        start = 0
-        for at in [*controls, batch.num_rows]:
-            between = records[start:at]
-            if between.all():
-                self._open += [batch.slice(start, at - start)] if at > start else []
-            elif between.any():
-                self._open.append(batch.slice(start, at - start).filter(pa.array(between)))
-            start = at + 1
-            if at < batch.num_rows:
-                self._take_control(batch, at)
+        stretches, flushed = _sort_out(batch)
+        controls = [at for start, stop, is_control in stretches if is_control for at in range(start, stop)]
+        closing = iter(rows_at(batch, controls) if controls else ())
+        ready: list[Delivery | Bundle] = []
+        for start, stop, is_control in stretches:
+            if not is_control:
+                self._open.append(batch.slice(start, stop - start))
+                continue
+            for at in range(start, stop):
+                ready += self._close(batch, at, *next(closing))
+        if ready:
+            self._put(*ready)
+        self._note_taken(flushed)
         self._raise_if_failed()
 
-    def _take_control(self, batch: pa.RecordBatch, at: int) -> None:
-        row, codec = row_at(batch, at)
-        payload = batch.column("payload")[at]
+    def _note_taken(self, flushed: int) -> None:
+        """Tell the reader of each of its batches that has come: the first row of its padding has."""
+        before, self._flushed = self._flushed, self._flushed + flushed
+        begun, known = (-(-rows // ROWS_PER_BATCH) for rows in (self._flushed, before))
+        if self._peer is not None and begun > known:
+            self._peer.note_taken(begun - known)
+
+    def _close(self, batch: pa.RecordBatch, at: int, row: Row, codec: int | None) -> Iterator[Delivery | Bundle]:
+        payload = batch.column(_PAYLOAD_OF_RECORDS)[at]
         if row.kind == PLAN and self._sender is None:
             self._begin(payload.as_py())
             return
         delivery = self._read([*row[:_PAYLOAD], *row[_PAYLOAD + 1 :], None], payload)
         assert isinstance(delivery, Delivery), "a flow with transforms puts no records by key"
         if row.kind not in (RUN, REFUSED):
-            self._put(delivery)
+            yield delivery
             return
         rows, self._open = self._open, []
         if row.kind == RUN:
-            self._put(self._route(delivery, rows, row.bytes, Codec(codec or 0)))
+            yield self._route(delivery, rows, row.bytes, Codec(codec or 0))
         else:
             reason = payload.as_py().decode()
-            self._put(self._refuse(delivery, rows, row.bytes, batch.column("offset")[at].as_py(), reason))
+            yield from self._refuse(delivery, rows, row.bytes, batch.column("offset")[at].as_py(), reason)
 
     def _route(self, run: Delivery, rows: list[pa.RecordBatch], size: int, codec: Codec) -> Bundle:
         assert run.partition is not None
         remote = self._flow.remote_topic(run.partition.topic)
         bare = run._replace(target_topic=remote, payload=_EMPTY)
         origin = Origin(run.partition, remote, codec)
+        if not rows:
+            return Bundle(bare, size, ())
         try:
-            kept = Kept(run.payload, self._returned, self._bound)
+            kept = Kept(run.payload, self._returned, self._bound, self._unpacking[run.partition])
             pieces = make_pieces(rows, kept, origin, self._sizes.count)
         except (Unroutable, ProtocolError) as problem:
             return Bundle(bare, size, (), str(problem))
         return Bundle(bare, size, tuple(pieces))
 
-    def _refuse(self, delivery: Delivery, rows: list[pa.RecordBatch], size: int, at: int, reason: str) -> Bundle:
+    def _refuse(
+        self, delivery: Delivery, rows: list[pa.RecordBatch], size: int, at: int, reason: str
+    ) -> Iterator[Bundle]:
         """The records before the offset `at`, which cannot be read, go on; what is left of the run waits."""
         if delivery.lease is not None and at > delivery.first_offset:
             readable = _whole_before(delivery.payload, at)
             before = delivery._replace(kind=RUN, next_offset=at, lease=None, payload=readable)
-            self._put(self._route(before, rows, 0, _codec_of(readable)))
+            yield self._route(before, rows, 0, _codec_of(readable))
         rest = delivery._replace(kind=RUN, first_offset=at, target_topic=None, payload=_EMPTY)
-        return Bundle(rest, size, (), reason)
+        yield Bundle(rest, size, (), reason)
 
     def _close_clients(self) -> None:
         self._sizes.close()
@@ -122,15 +145,24 @@ def _codec_of(batches: memoryview) -> Codec:
     return codec
 
 
-def _sort_out(batch: pa.RecordBatch) -> "tuple[NDArray[np.bool_], list[int]]":
-    """Which rows are records, and the places of those that are neither records nor there to flush."""
-    import numpy as np
+def _sort_out(batch: pa.RecordBatch) -> tuple[list[tuple[int, int, bool]], int]:
+    """From where to where rows are records, or are neither records nor there to flush (True), in order; and how many
+    rows are there to flush."""
     import pyarrow.compute as pc
 
-    kinds = batch.column(0)
-    records = pc.is_in(kinds, value_set=pa.array([RECORD, DEAD])).to_numpy(zero_copy_only=False)
-    flush = pc.equal(kinds, FLUSH).to_numpy(zero_copy_only=False)
-    return records, np.flatnonzero(~(records | flush)).tolist()
+    kinds = pc.run_end_encode(batch.column(0))
+    stretches: list[tuple[int, int, bool]] = []
+    start = flushed = 0
+    for kind, stop in zip(kinds.values.to_pylist(), kinds.run_ends.to_pylist(), strict=True):
+        is_control = kind not in (RECORD, DEAD)
+        if kind == FLUSH:
+            flushed += stop - start
+        elif stretches and stretches[-1][1:] == (start, is_control):
+            stretches[-1] = (stretches[-1][0], stop, is_control)
+        else:
+            stretches.append((start, stop, is_control))
+        start = stop
+    return stretches, flushed
 
 
 log = logging.getLogger(__name__)

@@ -61,6 +61,7 @@ Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: 
 import builtins
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -161,13 +162,17 @@ RECORD_SCHEMA: Final = pa.schema(
 )
 WRITTEN_COLUMNS: Final = (*RECORD_SCHEMA.names, "target_topic", "target_partition")
 _NUMBERS: Final = tuple(name for name in ROW_SCHEMA.names if name not in RECORD_SCHEMA.names)
+_SHOWN: Final = ("kind", "topic", "partition", "proposed_topic")
 
 
-def to_record_rows(rows: pa.RecordBatch, codec: int | None = None, offset: int | None = None) -> pa.RecordBatch:
-    """Rows of `pipeline.relay.schema` that are no records as rows of this one; `codec` and `offset` are of each."""
-    numbers = zip(*(rows.column(name).to_pylist() for name in _NUMBERS), strict=True)
+def to_record_rows(
+    rows: pa.RecordBatch, codecs: Sequence[int | None] = (), offset: int | None = None
+) -> pa.RecordBatch:
+    """Rows of `pipeline.relay.schema` that are no records as rows of this one; `codecs` has one for each, or none at
+    all, `offset` is of each."""
+    numbers = zip(*(rows.column(name).to_pylist() for name in _NUMBERS), codecs or repeat(None, len(rows)), strict=True)
     made = {name: rows.column(name) for name in ROW_SCHEMA.names if name not in _NUMBERS}
-    made["numbers"] = pa.array([json.dumps([*of_row, codec]) for of_row in numbers], pa.string())
+    made["numbers"] = pa.array(map(json.dumps, numbers), pa.string())
     made["offset"] = pa.array([offset] * rows.num_rows, pa.int64())
     return record_rows(made, rows.num_rows)
 
@@ -178,11 +183,15 @@ def record_rows(columns: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
 
 
-def row_at(rows: pa.RecordBatch, at: int) -> tuple[Row, int | None]:
-    """The row that `to_record_rows` was given, without its payload, and its codec. `rows` are in the written form."""
-    *numbers, codec = json.loads(rows.column("numbers")[at].as_py())
-    shown = {name: rows.column(name)[at].as_py() for name in ("kind", "topic", "partition", "proposed_topic")}
-    return Row(**shown, **dict(zip(_NUMBERS, numbers, strict=True))), codec
+def rows_at(rows: pa.RecordBatch, places: Sequence[int]) -> list[tuple[Row, int | None]]:
+    """The rows that `to_record_rows` was given, without their payloads, and their codecs. `rows` are in the written
+    form."""
+    picked = rows.select([*_SHOWN, "numbers"]).take(pa.array(places, pa.int64()))
+    found = []
+    for shown in picked.to_pylist():
+        *counted, codec = json.loads(shown.pop("numbers"))
+        found.append((Row(**shown, **dict(zip(_NUMBERS, counted, strict=True))), codec))
+    return found
 
 
 PADDING: Final = record_rows({"kind": pa.array([FLUSH] * ROWS_PER_BATCH)}, ROWS_PER_BATCH)

@@ -1,8 +1,9 @@
 """From runs to records: each record as it is, each range closed, whatever the batches hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sparkmirror.batch.header import Codec, parse_header
@@ -10,7 +11,7 @@ from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.pipeline.fetch import record_rows
 from sparkmirror.pipeline.fetch.record_rows import Decoding
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
-from sparkmirror.pipeline.relay.schema import GAP, PADDING, RECORD, RECORD_SCHEMA, REFUSED, RUN, Row, close, row_at
+from sparkmirror.pipeline.relay.schema import GAP, PADDING, RECORD, RECORD_SCHEMA, REFUSED, RUN, Row, close, rows_at
 
 ODD = [
     Record(0, 1_000, b"k", b"v", ((b"a", b"1"), (b"a", None), (b"\xff", b""))),
@@ -30,6 +31,13 @@ def decoded(run: Row, carried: frozenset[str] = CARRIED_COLUMNS) -> list[pa.Reco
 
 def no_lease(lease: int, size: int) -> memoryview:
     raise AssertionError(f"{size} bytes at {lease}")
+
+
+def without_padding(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """What was decoded of one batch of the reader's; all of its padding is at its end."""
+    *rows, last = batches
+    assert last is PADDING
+    return rows
 
 
 def records_in(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[Record]:
@@ -53,7 +61,7 @@ def test_records_of_two_batches_come_in_order_and_a_run_row_closes_them(codec: C
     batches = decoded(run_of(payload, 0, 8))
     later = [Record(one.offset + 4, one.timestamp, one.key, one.value) for one in ODD]
     assert records_in(batches) == bare([*ODD, *later])
-    closing, its_codec = row_at(batches[-1], 0)
+    ((closing, its_codec),) = rows_at(batches[-1], [0])
     assert (closing.kind, closing.first_offset, closing.next_offset) == (RUN, 0, 8)
     assert (closing.bytes, its_codec) == (len(payload), codec)
     assert batches[-1].column("payload").to_pylist() == [payload], "what no step reads or sets is in here"
@@ -100,10 +108,10 @@ def test_bytes_that_cannot_be_read_are_refused_from_where_they_begin(monkeypatch
     payload = good + bytes(bad)
     *read, before, refused = decoded(run_of(payload, 0, 8))
     assert records_in(read) == bare(ODD)
-    run, _ = row_at(before, 0)
+    ((run, _),) = rows_at(before, [0])
     assert (run.kind, run.first_offset, run.next_offset) == (RUN, 0, 4)
     assert (before.column("payload").to_pylist(), run.bytes) == ([good], len(good))
-    row, _ = row_at(refused, 0)
+    ((row, _),) = rows_at(refused, [0])
     assert (row.kind, row.first_offset, row.next_offset) == (REFUSED, 4, 8)
     assert row.bytes == len(bad) == parse_header(bad, 0).total_bytes
     (reason,) = refused.column("payload").to_pylist()
@@ -120,9 +128,9 @@ def test_a_lent_run_that_cannot_be_read_to_its_end_is_one_row_which_says_from_wh
     payload = encode_batch(ODD) + bytes(bad)
     run = run_of(payload, 0, 8)._replace(payload=None, lease=77)
     found = Decoding().rows(iter([close([run])]), lambda lease, size: memoryview(payload)[lease - 77 : size])
-    *read, refused = [batch for batch in found if batch is not PADDING]
+    *read, refused = without_padding(found)
     assert records_in(read) == bare(ODD)
-    row, _ = row_at(refused, 0)
+    ((row, _),) = rows_at(refused, [0])
     assert (row.kind, row.lease, row.bytes) == (REFUSED, 77, len(payload))
     assert (row.first_offset, row.next_offset, refused.column("offset").to_pylist()) == (0, 8, [4])
 
@@ -130,7 +138,38 @@ def test_a_lent_run_that_cannot_be_read_to_its_end_is_one_row_which_says_from_wh
 def test_all_other_rows_pass_and_flush_rows_become_padding() -> None:
     gap = Row(GAP, "orders", 2, 5, 9, payload=b"{}")
     empty = Row(RUN, "orders", 2, 9, 12)
-    found = list(Decoding().rows(iter([close([gap, empty])]), no_lease))
-    assert [batch.column(0)[0].as_py() for batch in found[:2]] == [GAP, RUN]
-    assert found[0].column("payload")[0].as_py() == b"{}"
-    assert found[-1] is PADDING
+    (found,) = without_padding(Decoding().rows(iter([close([gap, empty])]), no_lease))
+    assert found.column(0).to_pylist() == [GAP, RUN]
+    assert found.column("payload")[0].as_py() == b"{}"
+    assert list(Decoding().rows(iter([close()]), no_lease)) == [PADDING]
+
+
+def _of(partition: int, payload: bytes, first: int, following: int) -> Row:
+    return run_of(payload, first, following)._replace(partition=partition)
+
+
+def _some_runs() -> list[Row]:
+    return [
+        _of(0, encode_batch(ODD, Codec.LZ4) + encode_batch(ODD, Codec.ZSTD, base_offset=7), 2, 11),
+        _of(1, encode_batch([(None, b"alone")], base_offset=5), 5, 6),
+        _of(3, encode_batch(ODD), 4, 8),  # all of it is below
+        _of(2, encode_batch(ODD), 0, 4),
+    ]
+
+
+@pytest.mark.parametrize("damaged", [None, 0, 1, 3], ids="damaged {}".format)
+@pytest.mark.parametrize("carried", [CARRIED_COLUMNS, frozenset[str]()], ids=["all columns", "none"])
+def test_small_runs_that_come_together_are_as_each_by_itself(carried: frozenset[str], damaged: int | None) -> None:
+    runs = _some_runs()
+    if damaged is not None:
+        payload = bytearray(runs[damaged].payload or b"")
+        payload[-1] ^= 1
+        runs[damaged] = runs[damaged]._replace(payload=bytes(payload))
+    gap = Row(GAP, "orders", 4, 5, 9, payload=b"{}")
+    each = [batch for run in runs for batch in decoded(run, carried)]
+    found = without_padding(Decoding(carried).rows(iter([close([*runs[:2], gap, *runs[2:]])]), no_lease))
+    rows = pa.Table.from_batches(found)
+    is_gap = pc.equal(rows["kind"], GAP)
+    assert rows.filter(is_gap).num_rows == 1
+    assert rows.filter(pc.invert(is_gap)).combine_chunks().equals(pa.Table.from_batches(each).combine_chunks())
+    assert len(found) == 1 or damaged is not None, "one batch of all"

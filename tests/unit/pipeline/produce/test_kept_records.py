@@ -1,5 +1,6 @@
 """What did not pass Spark is joined again: untouched columns, and whole batches as they came."""
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.record_rows import Decoding
-from sparkmirror.pipeline.produce import kept_records
+from sparkmirror.pipeline.produce import kept_records, record_pieces
 from sparkmirror.pipeline.produce.kept_records import Kept
 from sparkmirror.pipeline.produce.record_pieces import Origin, make_pieces
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
@@ -75,6 +76,15 @@ def test_small_batches_are_gathered_although_they_lost_nothing() -> None:
     assert piece.records == 2
 
 
+def test_what_a_filter_leaves_of_a_few_small_batches_is_joined_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = batch_of(100, 3) + batch_of(103, 2)
+    rows = rows_of(payload, {100, 102, 104})
+    monkeypatch.setattr(record_pieces, "join", None)
+    (piece,) = pieces_of(payload, rows)
+    assert [one.key for one in decode_records(piece.data)] == [b"k0", b"k2", b"k1"]
+    assert (piece.spans, piece.records) == ((Span(100, 1), Span(102, 1), Span(104, 1)), 3)
+
+
 def test_a_batch_that_lost_one_record_and_has_another_twice_does_not_go_on_as_it_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -108,8 +118,10 @@ def test_rows_that_are_of_no_record_of_the_run_are_refused() -> None:
 def test_any_choice_of_records_and_columns_gives_what_all_columns_through_spark_would(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
     codec = data.draw(st.sampled_from([Codec.NONE, Codec.LZ4, Codec.ZSTD]))
-    payload = b"".join(batch_of(20 * at, size, codec) for at, size in enumerate(sizes))
-    offsets = [20 * at + one for at, size in enumerate(sizes) for one in range(size)]
+    apart = data.draw(st.sampled_from([0, 20]))
+    firsts = list(accumulate([size + apart for size in sizes], initial=0))
+    payload = b"".join(batch_of(first, size, codec) for first, size in zip(firsts, sizes, strict=False))
+    offsets = [first + one for first, size in zip(firsts, sizes, strict=False) for one in range(size)]
     times = data.draw(st.lists(st.integers(0, 3), min_size=len(offsets), max_size=len(offsets)))
     kept = dict(zip(offsets, times, strict=True))
     returned = frozenset(data.draw(st.sets(st.sampled_from(sorted(CARRIED_COLUMNS)))))

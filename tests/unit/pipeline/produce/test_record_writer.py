@@ -13,7 +13,7 @@ from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.record_writer import RecordTask
 from sparkmirror.pipeline.produce.writer import sender_options
-from sparkmirror.pipeline.relay.schema import RUN, WRITTEN_COLUMNS, Row
+from sparkmirror.pipeline.relay.schema import PADDING, RUN, WRITTEN_COLUMNS, Row
 
 HOME = TopicPartition("A.orders", 2)
 LEASE = 77
@@ -24,6 +24,10 @@ class Peer:
 
     def __init__(self, payload: bytes) -> None:
         self.payload = memoryview(bytearray(payload))
+        self.taken = 0
+
+    def note_taken(self, batches: int) -> None:
+        self.taken += batches
 
     def slice(self, lease: int, size: int) -> memoryview:
         assert (lease, size) == (LEASE, len(self.payload))
@@ -82,3 +86,14 @@ def test_the_batches_before_a_damaged_one_go_out_and_its_memory_is_held_once(
     assert leases.count(LEASE) == is_leased, "given back once, by what comes last"
     assert rest.delivery.lease == (LEASE if is_leased else None)
     assert sum(one.size_bytes for one in (*passed, rest)) == len(payload), "each byte is accounted for once"
+
+
+def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> None:
+    flow = flow_of("transforms.where = true\n")
+    task = Task(sender_options(flow), flow, frozenset(), b"")
+    padding = _written(PADDING)
+    taken = []
+    for first, rows in ((0, 1), (1, 998), (999, 1), (0, 1000), (0, 400), (400, 600)):
+        task.take(padding.slice(first, rows))
+        taken.append(task._peer.taken)  # type: ignore[union-attr]
+    assert taken == [1, 1, 1, 2, 3, 3]
