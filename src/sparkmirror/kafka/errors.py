@@ -3,6 +3,7 @@
 Called by everything in `sparkmirror.kafka`; nothing outside it ever sees a `kafka.errors` class.
 """
 
+import inspect
 import ssl
 from collections.abc import Iterator
 
@@ -146,11 +147,24 @@ def is_broken_handshake(error: BaseException) -> bool:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    # kafka-python wraps by chaining, and sometimes by passing the first exception as an argument of the second.
+    """The error, and what it was raised from. kafka-python wraps by chaining, and sometimes by passing the first
+    exception as an argument of the second."""
     while error is not None:
         yield error
         yield from (argument for argument in error.args if isinstance(argument, BaseException))
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or _inner_context(error)
+
+
+def _inner_context(error: BaseException) -> BaseException | None:
+    """What was handled when the error was raised, within the call that failed. What the caller of that call handles has
+    nothing to do with it: a function that is still running has caught that."""
+    context = error.__context__
+    if context is None or context.__traceback__ is None:
+        return context
+    caught_in, frame = context.__traceback__.tb_frame, inspect.currentframe()
+    while frame is not None and frame is not caught_in:
+        frame = frame.f_back
+    return context if frame is None else None
 
 
 def _tls_error(error: ssl.SSLError, cluster: str, settings: ClientSettings, doing: str) -> AuthenticationFailed:

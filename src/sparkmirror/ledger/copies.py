@@ -6,10 +6,12 @@ partition and one in the new, and nothing says in which order a reader sees them
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.policy.partitioner import murmur2_partition
+
+if TYPE_CHECKING:
+    from sparkmirror.kafka.tail import TailRecord
 
 HEADER: Final = "sparkmirror.written"
 """The header of SparkMirror's records in Connect's topic. Connect reads keys and values alone."""
@@ -38,11 +40,11 @@ class Mark(NamedTuple):
 class Copies:
     """The last record of each key and partition that was read, tombstones included."""
 
-    by_key: dict[bytes | None, dict[int, TailRecord]]
+    by_key: "dict[bytes | None, dict[int, TailRecord]]"
     doubtful: set[bytes]
     """Keys of which Connect has written one of several values, so that no order of ours decides."""
 
-    def take(self, record: TailRecord, partitions: int) -> TailRecord:
+    def take(self, record: "TailRecord", partitions: int) -> "TailRecord":
         """The newest of the record's key, with it, in a topic of so many partitions."""
         copies = self.by_key.setdefault(record.key, {})
         copies[record.partition.partition] = record
@@ -53,7 +55,7 @@ class Copies:
         return newest
 
 
-def choose(copies: Mapping[int, TailRecord], home: int) -> tuple[TailRecord, bool]:
+def choose(copies: "Mapping[int, TailRecord]", home: int) -> "tuple[TailRecord, bool]":
     """The newest by partition, and whether that is certain; `home` is the key's partition now.
 
     SparkMirror's records are ordered by their marks, and Connect's by their time if it alone wrote. Beside ours, a

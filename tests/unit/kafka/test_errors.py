@@ -12,6 +12,7 @@ from sparkmirror.errors import (
     ClusterUnreachable,
     FencedError,
     ProtocolError,
+    SparkMirrorError,
     UnsupportedByBrokers,
 )
 from sparkmirror.kafka.answers import TopicExists
@@ -93,3 +94,34 @@ def test_only_refused_logins_are_not_worth_another_try() -> None:
     assert is_refused_login(client_errors.KafkaConnectionError(ssl.SSLCertVerificationError(1, "bad")))
     assert not is_refused_login(client_errors.KafkaConnectionError("reset"))
     assert not is_refused_login(client_errors.KafkaConnectionError(ssl.SSLEOFError(8, "eof")))
+
+
+def test_an_error_is_not_taken_for_the_one_that_its_caller_handles() -> None:
+    """A hole that another process had filled was FAILED where a broker refused the connection by which that was to be
+    found out."""
+    try:
+        raise FencedError("handled by the caller")
+    except FencedError:
+        try:
+            raise ConnectionRefusedError("the broker is down")
+        except OSError as refused:
+            found = _translated_within(refused)
+    assert type(found) is ClusterUnreachable
+
+
+def test_an_error_that_is_handled_within_the_call_that_failed_is_its_reason() -> None:
+    try:
+        _fail_in_a_provider()
+    except OSError as problem:
+        assert isinstance(_translated_within(problem), AuthenticationFailed)
+
+
+def _translated_within(problem: BaseException) -> SparkMirrorError:
+    return translate(problem, SETTINGS, "connecting")
+
+
+def _fail_in_a_provider() -> None:
+    try:
+        raise AuthenticationFailed("the token provider gave none")
+    except AuthenticationFailed:
+        raise ConnectionError("closed")  # noqa: B904 - as the client does
