@@ -47,6 +47,7 @@ _FAILED_SECONDS, _BETWEEN_SECONDS = 14.0, 6.0
 """How long a partition is FAILED until no other epoch can be about to find it well, and how long it takes from one
 epoch to the next."""
 _LONG_EPOCH_SECONDS = 600
+_NOTICED_SECONDS = 6.0
 
 
 class Causes:
@@ -56,9 +57,13 @@ class Causes:
         self._scene = scene
         self._known: dict[TopicPartition, set[str]] = {}
         self._began_again: dict[TopicPartition, float] = {}
+        self._made_again: dict[TopicPartition, float] = {}
 
     def note(self, partition: Partition, cause: str) -> None:
-        self._known.setdefault(source_where(partition), set()).add(cause)
+        where = source_where(partition)
+        self._known.setdefault(where, set()).add(cause)
+        if cause == "source made again":
+            self._made_again[where] = self._scene.world.now
 
     def begin_again(self, partition: Partition) -> None:
         """The target's topic is deleted: nothing of what happened to it explains anything now, but that a batch of an
@@ -68,6 +73,8 @@ class Causes:
         where = source_where(partition)
         by_name = {"taken by name"} if self._scene.script.is_old_target else set()
         before = self.of(where) if where in self.failed() else set()  # it stays FAILED until the next epoch
+        if self._scene.world.now - self._made_again.get(where, -1e9) < _NOTICED_SECONDS:
+            before |= {"source made again"}  # its task may not have met that yet, and fails by it when it does
         self._known[where] = {"target deleted"} | by_name | before
         self._began_again[where] = self._scene.world.now
         truth = self._scene.truth.of(where)

@@ -308,7 +308,8 @@ class Planner:
         self._order_releases()  # of a partition whose topic has gone meanwhile too
         if self._partings:
             ledger.poll(_LEDGER_POLL_SECONDS)
-            self._partings.end(ledger.view.records, ledger.view.is_whole)
+            left = self._partings.end(ledger.view.records, ledger.view.is_whole)  # by an order without an answer, too
+            self._assignment = {task: members - left for task, members in self._assignment.items()}
             self._handed_out = None
         wanted = self._source_topics.read(source)
         if wanted is self._handed_out and not self._gone and not self._withheld:
