@@ -257,7 +257,8 @@ class KeptChecker(Checker):
             topic_id = self._scene.source.topics[where.topic].topic_id
             if position is None or position.topic_id != topic_id or where in failed:
                 return False
-            if position.offset < _end_of_batches(partition) or not self._is_of_this_or_no_log(where):
+            is_there = position.offset >= _end_of_batches(partition) or self._is_taken_back(partition)
+            if not is_there or not self._is_of_this_or_no_log(where):
                 return False
         return True
 
@@ -311,7 +312,22 @@ class KeptChecker(Checker):
 
     def _is_moved(self, partition: Partition) -> bool:
         position = self.view().position(partition.where)
-        return position is not None and position.offset >= _end_of_batches(partition)
+        return position is not None and (
+            position.offset >= _end_of_batches(partition) or self._is_taken_back(partition)
+        )
+
+    def _is_taken_back(self, partition: Partition) -> bool:
+        """Whether a mirror that slept has stored what it had when it woke, behind its successor, though all is there:
+        who begins next compares it, and the next record stores its position again."""
+        view, remote, mirror = self.view(), self.remote(partition.where), self._scene.mirror
+        record = view.records.get(partition.where)
+        is_late = not view.is_whole(partition.where) or (record is not None and record.run != mirror.run)
+        return (
+            is_late
+            and len(self._scene.mirrors) > 1
+            and remote is not None
+            and remote.log.high_watermark >= _end_of_batches(partition)
+        )
 
     def _tell_stall_of(self, partition: Partition) -> None:
         where, mirror = partition.where, self._scene.mirror
