@@ -84,7 +84,7 @@ class Topic:
     @bytes_max.setter
     def bytes_max(self, size: int) -> None:
         """A person's doing, of which all brokers learn at once."""
-        for known in (self.overrides.now, *self.overrides.known.values()):
+        for known in (self.overrides.now, *self.overrides.known.values(), *self.overrides.told):
             if size == BYTES_MAX:
                 known.pop(BYTES_KEY, None)
             else:

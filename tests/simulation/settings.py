@@ -54,10 +54,11 @@ KNOWN = {
 @dataclass(slots=True, eq=False)
 class Overrides:
     """What one topic sets itself, or all brokers were told: as the controller has it, and where a broker goes by
-    something else yet, that."""
+    something else yet, that; `told` is what brokers are told, one after another."""
 
     now: dict[str, str] = field(default_factory=dict)
     known: dict[int, dict[str, str]] = field(default_factory=dict)
+    told: list[dict[str, str]] = field(default_factory=list)
 
     def of(self, node: int) -> dict[str, str]:
         return self.known.get(node, self.now)
@@ -102,6 +103,7 @@ class Settings:
             else:
                 overrides.now[name] = value
         after, world = dict(overrides.now), self._world
+        overrides.told.append(after)
         for node in self._learns_at:
             delay = world.random.choice(_DELAY_SECONDS) * world.random.random()
             at = self._learns_at[node] = max(self._learns_at[node], world.now + delay, self._frozen_until(node))
