@@ -260,6 +260,8 @@ MUTATIONS = (
     Mutation("what is taken over is not compared", "planning/adoption.py",
              "        lineage = proof.compare(where, remote, known, sample, common)\n",
              "        lineage, common.count = known, 1\n", kept=True),
+    Mutation("an order without an answer was not given", "planning/planner.py",
+             "            self._is_in_doubt = True  # tasks", "            self._is_in_doubt = False  # tasks"),
     Mutation("what cannot begin again is left out of the epoch", "planning/renewal.py",
              "    if not is_bounded and len(begun) < len(renewed):\n", "    if False:\n", kept=True),
 )  # fmt: skip

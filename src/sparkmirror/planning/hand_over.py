@@ -146,17 +146,13 @@ class Partings:
         """An order of that generation releases it, or an earlier one that may have been written."""
         self._since.setdefault(where, generation)
 
-    def end(
-        self, ledger: Mapping[TopicPartition, PositionRecord], is_whole: Callable[[TopicPartition], bool]
-    ) -> frozenset[TopicPartition]:
-        """Forget the partitions that the ledger shows as released, and return them."""
-        released = frozenset(
-            where
+    def end(self, ledger: Mapping[TopicPartition, PositionRecord], is_whole: Callable[[TopicPartition], bool]) -> None:
+        """Forget the partitions that the ledger shows as released."""
+        self._since = {
+            where: generation
             for where, generation in self._since.items()
-            if _is_released(ledger.get(where), generation) and is_whole(where)
-        )
-        self._since = {where: generation for where, generation in self._since.items() if where not in released}
-        return released
+            if not (_is_released(ledger.get(where), generation) and is_whole(where))
+        }
 
     def forget(self) -> None:
         """The epoch is over: their holders are fenced when the next one begins."""

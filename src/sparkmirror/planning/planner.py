@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -24,7 +24,7 @@ from sparkmirror.control.commands import Assign, Command, Restart, command_recor
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.publish import Publisher, publish
+from sparkmirror.kafka.publish import Publisher
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import LedgerTopics
@@ -38,7 +38,7 @@ from sparkmirror.planning.renewal import renew
 from sparkmirror.planning.sizing import Sizing
 from sparkmirror.planning.source_topics import SourceTopics, Withheld, by_topic, partitions_of
 from sparkmirror.planning.starts import assign_starts
-from sparkmirror.telemetry.records import encode_key
+from sparkmirror.planning.status_records import StatusRecords
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Planner:
         self._assignment: Assignment = {}
         self._generation = 0
         self._secret = secrets.token_bytes(32)
-        self._gone: set[TopicPartition] = set()
+        self._status = StatusRecords(flow)
         self._source_topics = SourceTopics(flow)
         self._withheld = Withheld(flow)
         self._handed_out: Mapping[str, Topic] | None = None
@@ -76,6 +76,7 @@ class Planner:
         self._sizing = Sizing(flow, self._ownership, once=once)
         self._partings = Partings()
         self._balance_at = 0.0
+        self._is_in_doubt = False
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
 
@@ -103,7 +104,7 @@ class Planner:
         partitions = self._ready(partitions, target)
         assigned = {item.partition: item for item in self._assigned(partitions, wanted, positions)}
         tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
-        self._forget("task", [(task,) for task in sorted(self._ownership.tasks - set(tasks))])  # of who left, too
+        self._status.forget_tasks(self._ownership.tasks - set(tasks))  # of who left, too
         self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
         self._generation = last_generation(self._flow, ledger, self._generation) + 1
         self._sizing.note_held(assigned, self._generation)
@@ -246,6 +247,7 @@ class Planner:
             if self._watcher.is_alive():
                 raise ClusterUnreachable(f"{self._flow.name}: a look for new topics has not ended yet.")
             self._watcher = None
+        self._is_in_doubt = False
         self._hand_overs.forget()
         self._partings.forget()
 
@@ -253,6 +255,10 @@ class Planner:
         look_at = time.monotonic() + self._flow.look_seconds
         while not self._stopping.wait(0.0 if self._ownership.can_grow else max(look_at - time.monotonic(), 0.0)):
             try:
+                if self._is_in_doubt:
+                    self._end_tasks()
+                    self._stopping.wait(self._flow.look_seconds)
+                    continue
                 if self._ownership.can_grow:
                     self._tell()  # nothing: connects
                     self._book.hear(_HEAR_SECONDS)
@@ -300,7 +306,10 @@ class Planner:
     def _resize(self) -> None:
         """Ends the epoch where the load asks for more tasks: the next one fences, reads the ledger and has them."""
         if self._sizing.look(self._hand_overs.task_loads):
-            self._tell(Restart(self._run, time.time_ns() // 1_000_000, self._process))
+            self._end_tasks()
+
+    def _end_tasks(self) -> None:
+        self._tell(Restart(self._run, time.time_ns() // 1_000_000, self._process))
 
     def refresh(self) -> None:
         """One round: hand out partitions that are new, take back those that are gone."""
@@ -308,18 +317,17 @@ class Planner:
         self._order_releases()  # of a partition whose topic has gone meanwhile too
         if self._partings:
             ledger.poll(_LEDGER_POLL_SECONDS)
-            left = self._partings.end(ledger.view.records, ledger.view.is_whole)  # by an order without an answer, too
-            self._assignment = {task: members - left for task, members in self._assignment.items()}
+            self._partings.end(ledger.view.records, ledger.view.is_whole)
             self._handed_out = None
         wanted = self._source_topics.read(source)
-        if wanted is self._handed_out and not self._gone and not self._withheld:
+        if wanted is self._handed_out and not self._status.gone and not self._withheld:
             return
         partitions = [tp for tp in self._ready(self._ownership.own(wanted), target) if tp not in self._partings]
         after = plan_assignment(partitions, self._assignment.keys(), self._assignment, self._hand_overs.rates)
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
-        self._forget_gone(partitions, gone.values())
+        self._status.forget_gone(partitions, gone.values())
         changed = self._source_topics.changed_counts(wanted)
         added = {task: self._assigned(fresh.get(task, []), wanted, positions) for task in after}
         commands = [
@@ -330,7 +338,9 @@ class Planner:
         for where in chain.from_iterable(gone.values()):
             self._partings.begin(where, self._hand_overs.drop(where) or self._generation + 1)
         if commands:
+            self._is_in_doubt = True  # tasks obey an order of which no answer comes, too: the epoch ends then
             self._publish(commands)
+            self._is_in_doubt = False
         self._source_topics.note_known(wanted)
         self._assignment = after
         given = {item.partition for items in added.values() for item in items}
@@ -376,16 +386,6 @@ class Planner:
         if releases := self._hand_overs.releases(self._generation + 1):
             self._publish(releases)
             self._hand_overs.note_ordered()
-
-    def _forget_gone(self, partitions: list[TopicPartition], gone: Iterable[list[TopicPartition]]) -> None:
-        """Of partitions that are not mirrored any more, a round after their release: their task may tell until then."""
-        if self._gone:
-            self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self._gone.difference(partitions))])
-        self._gone = set().union(*gone)
-
-    def _forget(self, kind: str, names: Sequence[tuple[str | int, ...]]) -> None:
-        if gone := [(encode_key(kind, self._flow.name.source, *name), None) for name in names]:
-            publish(self._flow.target, self._topics.status, gone)
 
     def _publish(self, commands: list[Assign]) -> None:
         named = (replace(command, process=self._process) for command in commands)

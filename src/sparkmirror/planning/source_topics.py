@@ -14,7 +14,6 @@ from sparkmirror.model import Position, Topic, TopicPartition
 
 _PATIENCE_SECONDS: Final = 30.0
 _UNKNOWN_START_SECONDS: Final = 30.0
-_UNKNOWN_COUNT: Final = -1
 
 
 class SourceTopics:
@@ -43,14 +42,11 @@ class SourceTopics:
     def changed_counts(self, topics: Mapping[str, Topic]) -> dict[str, int]:
         """The counts of topics that are new, grown or deleted (0) since the tasks learned of them.
 
-        Tasks share rate limits by them, and refuse partitions that a topic does not have. Until `note_known` nobody
-        knows what they have learned: an order may be obeyed of which no answer came.
+        Tasks share rate limits by them, and refuse partitions that a topic does not have.
         """
         counts = {name: topic.partitions for name, topic in topics.items()}
         changed = {name: count for name, count in counts.items() if self.counts.get(name) != count}
-        changed |= {name: 0 for name in self.counts if name not in counts}
-        self.counts = {**self.counts, **dict.fromkeys(changed, _UNKNOWN_COUNT)}
-        return changed
+        return changed | {name: 0 for name in self.counts if name not in counts}
 
     def note_known(self, topics: Mapping[str, Topic]) -> None:
         """The tasks know the counts of these topics: a plan or an order that was written has them."""

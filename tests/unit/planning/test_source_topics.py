@@ -110,15 +110,3 @@ def test_a_partition_whose_start_no_broker_gave_is_looked_at_again_after_half_a_
     clock.now += 31
     assert withheld.pick([where], Cluster()) == set()  # type: ignore[arg-type]
     assert not withheld
-
-
-def test_counts_of_an_order_without_an_answer_are_told_again() -> None:
-    """The task may have obeyed it, and refuses partitions of a topic that it was told is gone."""
-    seen = SourceTopics(flow_of())
-    orders = {"orders": Topic("orders", UUID(int=1), 3, 1)}
-    seen.changed_counts(orders)
-    seen.note_known(orders)
-    assert seen.changed_counts({}) == {"orders": 0}, "which fails"
-    assert seen.changed_counts(orders) == {"orders": 3}
-    seen.note_known(orders)
-    assert seen.changed_counts(orders) == {}
