@@ -52,9 +52,16 @@ class LedgerView:
         return authoritative(self._offsets.get(partition), self.records.get(partition), written_by)
 
     def is_whole(self, partition: TopicPartition) -> bool:
-        """Whether Connect's record and ours of its position agree: one may still be on its way, or never come."""
+        """Whether Connect's record and ours of its position agree: one may still be on its way, or never come. A record
+        of Connect's that does not count beside ours takes nothing away."""
         position, record = self._offsets.get(partition), self.records.get(partition)
-        return position is not None and record is not None and position.offset == record.position.offset
+        if position is None or record is None:
+            return False
+        return position.offset == record.position.offset or self._is_outdated(partition, record)
+
+    def _is_outdated(self, partition: TopicPartition, record: PositionRecord) -> bool:
+        written_by = self._written_by.get(partition)
+        return written_by is not None and written_by < record.generation
 
     def tenures(self) -> Iterator[Tenure]:
         """The writers of the readable records in our format; see `unknown_tenures`."""

@@ -58,7 +58,7 @@ class LogProof:
         )
         batches = read_owners(self.target, remote, max(there.offset - 1, there.begins), read.stop)
         lost = Hole(there.offset, read.first)
-        own = self._note_sequence(require_own(batches, self.producer_id, there), common)
+        own = self._note_sequence(require_own(batches, self.producer_id, there), there.offset, common)
         target = require_placed(own, lost, self.filler_ids)
         try:
             found = first_difference(source, target, common, read.first)
@@ -73,9 +73,11 @@ class LogProof:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
         return self._read_behind(where, passed, max(passed.reached, read.first), read.stop, source_end)
 
-    def _note_sequence(self, batches: Iterable[OwnedBatch], common: Common) -> Iterator[OwnedBatch]:
+    def _note_sequence(self, batches: Iterable[OwnedBatch], first: int, common: Common) -> Iterator[OwnedBatch]:
+        """From offset `first` on: what lies before is behind the sequence number that the ledger has."""
         for batch in batches:
-            if batch.producer_id == self.producer_id and not batch.header.is_control:
+            is_own = batch.producer_id == self.producer_id and not batch.header.is_control
+            if is_own and batch.first >= first:
                 common.next_sequence = _next_sequence(batch)
             yield batch
 

@@ -334,7 +334,8 @@ class OffsetStarts:
         begins = max(offsets.first if pair.facts.stored is None else pair.facts.stored, pair.facts.source_begins)
         known = pair.known if begins == pair.facts.stored else Lineage(pair.known.topic_id)
         read = Hole(min(begins, offsets.stop), offsets.stop)
-        common, there = pair.common, Expected(offsets.first, pair.facts.stored_sequence, pair.facts.begins)
+        known_to = offsets.first if pair.facts.stored is None else pair.facts.stored
+        common, there = pair.common, Expected(known_to, pair.facts.stored_sequence, pair.facts.begins)
         lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, there, pair.facts.source_end, common)
         if reason := why_unknown(pair.facts, common.count):
             raise NotIdentical(reason)

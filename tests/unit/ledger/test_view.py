@@ -55,6 +55,15 @@ def test_what_a_writer_of_before_stores_when_it_wakes_does_not_take_the_position
         assert view.positions == {ORDERS: Position(10)}
 
 
+def test_a_position_is_whole_though_a_writer_of_before_has_stored_another_late() -> None:
+    view = LedgerView(MM2)
+    view.take_ours(OUR_KEY, ours(20))
+    view.take_connect(KEY, connect.encode_value(10), headers=_written(1))
+    assert not view.is_whole(ORDERS), "ours may be on its way"
+    view.take_connect(KEY, connect.encode_value(10), headers=_written(0))
+    assert view.is_whole(ORDERS)
+
+
 def _written(generation: int) -> Sequence[tuple[str, bytes]]:
     key, value = Mark(generation, 7).header()
     return ((key.decode(), value),)

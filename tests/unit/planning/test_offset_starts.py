@@ -196,6 +196,26 @@ def test_of_a_log_that_does_not_know_the_producer_all_processes_come_to_the_same
     assert append is not None and append.sequence == sequence
 
 
+def _sequenced(batch: OwnedBatch, sequence: int) -> OwnedBatch:
+    return batch._replace(header=batch.header._replace(base_sequence=sequence % SEQUENCES))
+
+
+def test_the_ledgers_sequence_number_counts_where_only_markers_lie_above_its_position(world: World) -> None:
+    """The log has forgotten the producer once, and the flow went on with the offset."""
+    before = _sequenced(data(0, values(0, 4)), -7)
+    world.has([data(0, values(0, 4)), data(6, values(6, 6))], [before, marker(4), marker(5)])
+    world.stores(4, sequence=4)
+    append = world.settle()[WHERE].append
+    assert append is not None and append.sequence == 4
+
+
+def test_records_above_the_position_that_retention_took_on_the_target_are_no_gap_in_its_numbers(world: World) -> None:
+    there = [_sequenced(data(at, values(at, 10)), at - 10) for at in (320, 330)]
+    world.has([data(at, values(at, 10)) for at in range(300, 340, 10)], there)
+    world.stores(300, sequence=290)
+    assert (world.settle()[WHERE].unknown, world.settle()[WHERE].offset) == ("", 340)
+
+
 def test_a_marker_of_somebody_else_holds_what_follows_it_when_the_source_has_lost_what_it_displaced(
     world: World,
 ) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sparkmirror.batch.arrow_content import content_arrays, repeat
 from sparkmirror.batch.columns import Columns, decode_some
-from sparkmirror.batch.headers import NEXT_OFFSET, POSITION, RECORDS, Headers, read_headers
+from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, POSITION, RECORDS, Headers, read_headers
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.pipeline.fetch.reader_options import AtLease
@@ -85,17 +85,26 @@ class Decoding:
     def _gather(
         self, rows: pa.RecordBatch, shown: Sequence[Row], payloads: Sequence[memoryview]
     ) -> Iterator[pa.RecordBatch]:
-        """The records of small runs, and their own rows, as one batch."""
-        if not any(payloads):
-            yield from [to_record_rows(rows)] if shown else ()
-        elif (found := self._decode_together(shown, payloads)) is not None:
-            yield _close_together(rows, found, self.carried)
-        else:
-            for at, (row, payload) in enumerate(zip(shown, payloads, strict=True)):
-                yield from self.records(row, payload) if len(payload) else (to_record_rows(rows.slice(at, 1)),)
+        """The records of small runs, and their own rows: as one batch, or a few where they become large."""
+        at = 0
+        while at < len(shown):
+            if not any(payloads[at:]):
+                yield to_record_rows(rows.slice(at))
+                return
+            found = self._decode_together(shown[at:], payloads[at:])
+            if found is not None:
+                yield _close_together(rows.slice(at, len(found.codecs)), found, self.carried)
+                at += len(found.codecs)
+                continue
+            if len(payloads[at]):
+                yield from self.records(shown[at], payloads[at])
+            else:
+                yield to_record_rows(rows.slice(at, 1))
+            at += 1
 
     def _decode_together(self, shown: Sequence[Row], payloads: Sequence[memoryview]) -> _Together | None:
-        """None where something of them is to be refused, or too much for one batch: each is then decoded by itself."""
+        """As many of these runs as fit; None where none does, or something of them is to be refused: the first is then
+        decoded by itself."""
         joined = memoryview(b"".join(payloads))
         try:
             headers = read_headers(joined, 0, len(joined))
@@ -105,16 +114,17 @@ class Decoding:
             columns, stop = decode_some(
                 joined, headers, 0, bound=self.bound, enough_bytes=CHUNK_BYTES, of_one_log=False
             )
-            if stop < len(headers):
-                return None
-            codecs = [int(headers.codec_of(at - 1)) if at else 0 for at in edges[1:].tolist()]
+            count = int(np.searchsorted(edges, stop, "right")) - 1
+            codecs = [int(headers.codec_of(at - 1)) if at else 0 for at in edges[1 : count + 1].tolist()]
         except ProtocolError:
             return None
-        counts = np.where(headers.are_control, 0, headers.table[:, RECORDS])
+        if not count:
+            return None
+        counts = np.where(headers.are_control, 0, headers.table[:, RECORDS])[: edges[count]]
         before = np.append(0, np.cumsum(counts))
-        of_run = np.repeat(np.arange(len(payloads)), np.diff(before[edges]))
-        begins = np.array([row.first_offset or 0 for row in shown])
-        wanted = np.flatnonzero(columns.offsets >= begins[of_run])
+        of_run = np.repeat(np.arange(count), np.diff(before[edges[: count + 1]]))
+        begins = np.array([row.first_offset or 0 for row in shown[:count]])
+        wanted = np.flatnonzero(columns.offsets[: len(of_run)] >= begins[of_run])
         return _Together(columns.pick(wanted), of_run[wanted], codecs)
 
     def records(self, run: Row, payload: memoryview) -> Iterator[pa.RecordBatch]:
@@ -158,11 +168,14 @@ def _payload(row: Row, batch: pa.RecordBatch, at: int, at_lease: AtLease) -> mem
 
 
 def _first_batches(headers: Headers, payloads: Sequence[memoryview]) -> NDArray[np.int64] | None:
-    """Which batch is the first of each run, and how many there are; None where a run ends within a batch."""
+    """Which batch is the first of each run, and how many there are; None where a run ends within a batch, or goes
+    back."""
     begins = np.fromiter(accumulate(map(len, payloads), initial=0), np.int64, len(payloads) + 1)
     positions = np.append(headers.table[:, POSITION], headers.stop)
     edges = np.searchsorted(positions, begins)
-    return edges if headers.stop == begins[-1] and (positions[edges] == begins).all() else None
+    back = np.flatnonzero(headers.table[1:, BASE_OFFSET] < headers.table[:-1, NEXT_OFFSET]) + 1
+    is_whole = headers.stop == begins[-1] and (positions[edges] == begins).all()
+    return edges if is_whole and np.isin(back, edges).all() else None
 
 
 def _close_together(rows: pa.RecordBatch, found: _Together, carried: frozenset[str]) -> pa.RecordBatch:

@@ -157,9 +157,13 @@ def _some_runs() -> list[Row]:
     ]
 
 
+@pytest.mark.parametrize("chunk_bytes", [1 << 20, 700, 1])
 @pytest.mark.parametrize("damaged", [None, 0, 1, 3], ids="damaged {}".format)
 @pytest.mark.parametrize("carried", [CARRIED_COLUMNS, frozenset[str]()], ids=["all columns", "none"])
-def test_small_runs_that_come_together_are_as_each_by_itself(carried: frozenset[str], damaged: int | None) -> None:
+def test_small_runs_that_come_together_are_as_each_by_itself(
+    carried: frozenset[str], damaged: int | None, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_rows, "CHUNK_BYTES", chunk_bytes)
     runs = _some_runs()
     if damaged is not None:
         payload = bytearray(runs[damaged].payload or b"")
@@ -172,4 +176,12 @@ def test_small_runs_that_come_together_are_as_each_by_itself(carried: frozenset[
     is_gap = pc.equal(rows["kind"], GAP)
     assert rows.filter(is_gap).num_rows == 1
     assert rows.filter(pc.invert(is_gap)).combine_chunks().equals(pa.Table.from_batches(each).combine_chunks())
-    assert len(found) == 1 or damaged is not None, "one batch of all"
+    assert len(found) == 1 or damaged is not None or chunk_bytes < 1000, "one batch of all"
+
+
+def test_a_small_run_whose_batches_go_back_is_refused_beside_others_too() -> None:
+    back = encode_batch([(None, b"later")] * 2, base_offset=5) + encode_batch([(None, b"before")] * 2, base_offset=4)
+    runs = [_of(0, encode_batch(ODD), 0, 4), _of(1, back, 4, 7), _of(2, encode_batch(ODD), 0, 4)]
+    rows = pa.Table.from_batches(without_padding(Decoding().rows(iter([close(runs)]), no_lease)))
+    assert [kind for kind in rows["kind"].to_pylist() if kind != RECORD] == [RUN, REFUSED, RUN]
+    assert rows.filter(pc.equal(rows["kind"], RECORD))["partition"].to_pylist() == [0] * 4 + [2] * 4
