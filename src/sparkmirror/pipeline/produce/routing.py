@@ -205,6 +205,7 @@ class Routing:
         for entry in moved:
             done = self._tickets.pop(entry)
             mapped.extend(sorted(done.mapped, key=_first_offset))
+            done.mapped = []  # each leads back to its ticket: all would stay until garbage is looked for
         self._effects.append(Advance(ticket.buffer, mapped))
         if ticket.buffer.is_failed:
             self._effects.append(Settle(ticket.buffer))

@@ -1,5 +1,6 @@
 """Progress of a source partition waits for every target partition that its records went to."""
 
+import gc
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress, ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.range_admission import UNREACHED_SECONDS_MAX, RangeAdmission
-from sparkmirror.pipeline.produce.routing import Routing
+from sparkmirror.pipeline.produce.routing import Routing, Ticket
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
@@ -178,6 +179,21 @@ def test_the_position_moves_when_the_last_target_has_answered() -> None:
     story.answer(AUDIT, audit)
     assert (story.source.acknowledged, story.peer.freed_bytes, story.source.lineage.leader_epoch) == (5, 100, 7)
     assert story.source.idle
+
+
+def test_nothing_of_a_range_that_has_arrived_waits_for_the_garbage_collector() -> None:
+    """Fifty thousand objects together stood still for 40 ms every two seconds, and kept their batches until then."""
+    story = Story()
+    gc.collect()
+    gc.disable()
+    try:
+        for at in range(5):
+            story.bring(at, at + 1, HOME)
+            story.answer(HOME, story.send(HOME))
+        assert story.source.idle
+        assert not [one for one in gc.get_objects() if isinstance(one, Ticket)]
+    finally:
+        gc.enable()
 
 
 def test_a_range_that_was_dropped_as_a_whole_moves_the_position_behind_those_before_it() -> None:
