@@ -244,7 +244,9 @@ class KeptChecker(Checker):
         return 0 if topic is None else self._taken_over.get((where, topic.topic_id), 0)
 
     def is_caught_up(self) -> bool:
-        """Or FAILED, unless a person rebuilds it."""
+        """Or FAILED, unless a person rebuilds it. Who still sleeps has not met all that it is to say."""
+        if any(process.frozen_until > self._scene.world.now for process in self._scene.mirror.processes):
+            return False
         view, kept, failed = self.view(), self._scene.script.kept, self._for_good()
         lately = self._lately_failed()
         for partition in self._scene.sources():

@@ -232,7 +232,7 @@ MUTATIONS = (
              "        while known < end:\n", "        while False:\n", kept=True),
     Mutation("records of somebody else in a hole are not looked for", "kafka/offset_fillers.py",
              "if batch.is_filler or (", "if True or (", kept=True),
-    Mutation("a loss is told behind the hole that it leaves", f"{_PRODUCE}/aligned_offsets.py",
+    Mutation("a loss is stored behind the hole that it leaves", f"{_PRODUCE}/aligned_offsets.py",
              "if self._progress.awaits_gap(buffer):", "if False:", kept=True),
     Mutation("of two stored producers the last counts", "ledger/view.py",
              "if value is None or self.offsets_producer is None:", "if True:", kept=True),
