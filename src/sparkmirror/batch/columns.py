@@ -18,7 +18,6 @@ from sparkmirror.batch.headers import (
     BASE_OFFSET,
     CRC,
     MAGIC_NUMBER,
-    NEXT_OFFSET,
     POSITION,
     RECORDS,
     TOTAL_BYTES,
@@ -157,9 +156,8 @@ def decode_some(
 def _check_order(headers: Headers) -> None:
     from sparkmirror.batch import kernels
 
-    back = np.flatnonzero(headers.table[1:, BASE_OFFSET] < headers.table[:-1, NEXT_OFFSET])
-    if len(back):
-        raise _damaged(headers, int(back[0]) + 1, _WRONG[kernels.STRANGE_OFFSET])
+    if len(back := headers.going_back):
+        raise _damaged(headers, int(back[0]), _WRONG[kernels.STRANGE_OFFSET])
 
 
 def _candidates(buffer: memoryview, headers: Headers, first: int, enough_bytes: int) -> Headers:

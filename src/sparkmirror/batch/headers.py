@@ -64,6 +64,11 @@ class Headers:
         control: NDArray[np.bool_] = self.table[:, ATTRIBUTES] & CONTROL != 0
         return control
 
+    @property
+    def going_back(self) -> NDArray[np.int64]:
+        """The rows of the batches that begin before the end of the one before them."""
+        return np.flatnonzero(self.table[1:, BASE_OFFSET] < self.table[:-1, NEXT_OFFSET]) + 1
+
     def passable(self, max_message_bytes: int) -> NDArray[np.bool_]:
         """Which batches pass through untouched: those that `batch.header.refusal` finds nothing against."""
         table = self.table

@@ -14,7 +14,6 @@ from typing import Final
 
 from sparkmirror.batch import codecs, crc
 from sparkmirror.batch.header import (
-    APPEND_TIME,
     ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL,
@@ -132,18 +131,14 @@ def _add(
     number = header.attributes & CODEC_MASK
     packed = data[HEADER_BYTES:]
     records = codecs.decompress(Codec(number), packed, _CONTENT_BYTES_MAX) if number else bytes(packed)
-    picked = None if wanted is None else [header.base_offset + at in wanted for at in range(header.records_count)]
-    count = header.records_count
-    if header.attributes & APPEND_TIME:
-        added, _ = _move(content, records, count, moved, header.max_timestamp - base_ms, picked, keeps_times=False)
-        return added, header.max_timestamp
-    if moved or picked is not None:
-        added, latest_ms = _move(
-            content, records, count, moved, header.base_timestamp - base_ms, picked, keeps_times=True
-        )
-        return added, header.max_timestamp if picked is None else base_ms + latest_ms
-    content += records
-    return count, header.max_timestamp
+    is_stamped, count = header.has_append_time, header.records_count
+    if wanted is None and not (moved or is_stamped):
+        content += records
+        return count, header.max_timestamp
+    picked = None if wanted is None else [header.base_offset + at in wanted for at in range(count)]
+    begins_ms = header.max_timestamp if is_stamped else header.base_timestamp
+    added, latest_ms = _move(content, records, count, moved, begins_ms - base_ms, picked, keeps_times=not is_stamped)
+    return added, header.max_timestamp if is_stamped or picked is None else base_ms + latest_ms
 
 
 def _move(

@@ -48,6 +48,11 @@ class PositionRecord:
     is_aligned: bool = False
     sequence: int | None = None
 
+    def outdates(self, generation: int | None) -> bool:
+        """Whether Connect's record, written by a task of that generation, is of a writer that was replaced before: it
+        slept, and wrote when it woke. A record of unknown origin is not."""
+        return generation is not None and generation < self.generation
+
 
 def encode_key(source_alias: str, partition: TopicPartition) -> bytes:
     """Compact JSON, `["A","orders",3]`."""
@@ -197,9 +202,9 @@ def authoritative(
 
     If the offsets differ, another program mirrored in between, and the log of our record may be gone. No position of
     Connect's means that nothing is mirrored, or that an operator reset it with Connect's tools. `generation` is that of
-    SparkMirror's writer of Connect's: an older one than ours slept, and wrote when it woke.
+    SparkMirror's writer of Connect's, None of anybody else's.
     """
-    if connect is not None and ours is not None and generation is not None and generation < ours.generation:
+    if connect is not None and ours is not None and ours.outdates(generation):
         return ours.position
     if connect is None or ours is None or connect != Position(connect.offset):
         return connect

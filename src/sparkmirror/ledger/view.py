@@ -48,8 +48,8 @@ class LedgerView:
         """One partition's position; None if none is stored or the stored one cannot be read."""
         if partition in self._unreadable_offsets or partition in self._unreadable_records:
             return None
-        written_by = self._written_by.get(partition)
-        return authoritative(self._offsets.get(partition), self.records.get(partition), written_by)
+        generation = self._written_by.get(partition)
+        return authoritative(self._offsets.get(partition), self.records.get(partition), generation)
 
     def is_whole(self, partition: TopicPartition) -> bool:
         """Whether Connect's record and ours of its position agree: one may still be on its way, or never come. A record
@@ -57,11 +57,7 @@ class LedgerView:
         position, record = self._offsets.get(partition), self.records.get(partition)
         if position is None or record is None:
             return False
-        return position.offset == record.position.offset or self._is_outdated(partition, record)
-
-    def _is_outdated(self, partition: TopicPartition, record: PositionRecord) -> bool:
-        written_by = self._written_by.get(partition)
-        return written_by is not None and written_by < record.generation
+        return position.offset == record.position.offset or record.outdates(self._written_by.get(partition))
 
     def tenures(self) -> Iterator[Tenure]:
         """The writers of the readable records in our format; see `unknown_tenures`."""

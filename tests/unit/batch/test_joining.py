@@ -37,6 +37,16 @@ def one(first: int, codec: Codec = Codec.NONE, size: int = 5, count: int = 1) ->
     return batch([Record(0, NOW_MS + first, b"k", b"v" * size)] * count, first, codec)
 
 
+def neighbours(groups: list[list[Record]], codec: Codec, stamped: int) -> tuple[list[bytes], int]:
+    """A batch of each group from offset 40 on, with append time where `stamped` has a bit; and where they end."""
+    batches, first = [], 40
+    for at, group in enumerate(groups):
+        made = batch(group, first, codec)
+        batches.append(with_attributes(made, APPEND_TIME | codec) if stamped >> at & 1 else made)
+        first += len(group)
+    return batches, first
+
+
 def joined(*batches: bytes) -> tuple[int, bytearray | None]:
     """How many were put together, and into what."""
     found = leading_batches(memoryview(b"".join(batches)))
@@ -51,11 +61,7 @@ def joined(*batches: bytes) -> tuple[int, bytearray | None]:
 def test_the_records_are_the_same_with_their_offsets_and_times(
     groups: list[list[Record]], codec: Codec, stamped: int
 ) -> None:
-    batches, first = [], 40
-    for at, group in enumerate(groups):
-        made = batch(group, first, codec)
-        batches.append(with_attributes(made, APPEND_TIME | codec) if stamped >> at & 1 else made)
-        first += len(group)
+    batches, first = neighbours(groups, codec, stamped)
     count, made_one = joined(*batches)
     assert count == len(batches)
     assert made_one is not None
@@ -76,11 +82,7 @@ def test_the_records_are_the_same_with_their_offsets_and_times(
 def test_of_some_records_alone_times_and_contents_are_the_same(
     groups: list[list[Record]], codec: Codec, stamped: int, data: st.DataObject
 ) -> None:
-    batches, first = [], 40
-    for at, group in enumerate(groups):
-        made = batch(group, first, codec)
-        batches.append(with_attributes(made, APPEND_TIME | codec) if stamped >> at & 1 else made)
-        first += len(group)
+    batches, first = neighbours(groups, codec, stamped)
     wanted = data.draw(st.sets(st.integers(40, first - 1), min_size=1))
     made_one = join(leading_batches(memoryview(b"".join(batches))), Unpacking(), wanted)
     assert made_one is not None

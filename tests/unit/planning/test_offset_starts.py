@@ -181,23 +181,21 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     assert begun.append == Append(OURS, 6, world.remote.topic, THERE, has_append_time=False)
 
 
+def _sequenced(batch: OwnedBatch, sequence: int) -> OwnedBatch:
+    return batch._replace(header=batch.header._replace(base_sequence=sequence % SEQUENCES))
+
+
 @pytest.mark.parametrize(("records", "sequence"), [(0, 2), (3, 5)])
 def test_of_a_log_that_does_not_know_the_producer_all_processes_come_to_the_same_sequence_number(
     world: World, records: int, sequence: int
 ) -> None:
     """Of two, one has filled a hole and appends behind it when the other begins there: its number is the stored one."""
-    batches = [data(6, values(6, records))] if records else []
-    behind = [one._replace(header=one.header._replace(base_sequence=2)) for one in batches]
-    before = data(0, values(0, 4))
-    before = before._replace(header=before.header._replace(base_sequence=-2 % SEQUENCES))
+    behind = [_sequenced(data(6, values(6, records)), 2)] if records else []
+    before = _sequenced(data(0, values(0, 4)), -2)
     world.has([data(0, values(0, 4)), data(6, values(6, 6))], [before, marker(4), marker(5), *behind])
     world.stores(4, sequence=2)
     append = world.settle()[WHERE].append
     assert append is not None and append.sequence == sequence
-
-
-def _sequenced(batch: OwnedBatch, sequence: int) -> OwnedBatch:
-    return batch._replace(header=batch.header._replace(base_sequence=sequence % SEQUENCES))
 
 
 def test_the_ledgers_sequence_number_counts_where_only_markers_lie_above_its_position(world: World) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sparkmirror.batch.arrow_content import content_arrays, repeat
 from sparkmirror.batch.columns import Columns, decode_some
-from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, POSITION, RECORDS, Headers, read_headers
+from sparkmirror.batch.headers import NEXT_OFFSET, POSITION, RECORDS, Headers, read_headers
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.pipeline.fetch.reader_options import AtLease
@@ -173,9 +173,8 @@ def _first_batches(headers: Headers, payloads: Sequence[memoryview]) -> NDArray[
     begins = np.fromiter(accumulate(map(len, payloads), initial=0), np.int64, len(payloads) + 1)
     positions = np.append(headers.table[:, POSITION], headers.stop)
     edges = np.searchsorted(positions, begins)
-    back = np.flatnonzero(headers.table[1:, BASE_OFFSET] < headers.table[:-1, NEXT_OFFSET]) + 1
     is_whole = headers.stop == begins[-1] and (positions[edges] == begins).all()
-    return edges if is_whole and np.isin(back, edges).all() else None
+    return edges if is_whole and np.isin(headers.going_back, edges).all() else None
 
 
 def _close_together(rows: pa.RecordBatch, found: _Together, carried: frozenset[str]) -> pa.RecordBatch:

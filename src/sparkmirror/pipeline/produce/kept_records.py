@@ -94,9 +94,13 @@ def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
 
 
 def join_few(rows: Sequence[pa.RecordBatch], kept: Kept) -> Piece | None:
-    """The records of all rows as one batch, without kernels: where their run is a few small batches, of which nothing
-    was set. A mirror that has caught up has a record or two at a time. None where that is not so."""
-    if not kept.payload or len(kept.payload) > JOINED_BYTES_MAX or not kept.returned.isdisjoint(_BYTES):
+    """The records of all rows as one batch, without kernels, where their run is a few small batches. Of a flow that
+    sets nothing. A mirror that has caught up has a record or two at a time. None where that is not so."""
+    import numpy as np
+
+    from sparkmirror.batch.encoding import find_spans
+
+    if not kept.payload or len(kept.payload) > JOINED_BYTES_MAX:
         return None
     batches = leading_batches(kept.payload)
     if sum([len(data) for data, _ in batches]) != len(kept.payload):
@@ -105,27 +109,21 @@ def join_few(rows: Sequence[pa.RecordBatch], kept: Kept) -> Piece | None:
     if any(later <= earlier for earlier, later in pairwise(offsets)):
         return None  # several records were made of one
     first, stop = batches[0][1].base_offset, batches[-1][1].next_offset
-    are_all = len(offsets) == stop - first
     if not (first <= offsets[0] and offsets[-1] < stop):
         raise ProtocolError(f"a row between the offsets {offsets[0]} and {offsets[-1]} is of no record of its run")
-    if are_all and len(batches) == 1 and not batches[0][1].has_append_time:
-        data = bytearray(kept.payload)
-    elif (joined := join_batches(batches, kept.unpacking, None if are_all else frozenset(offsets))) is not None:
-        data = joined
+    if len(offsets) < stop - first:
+        data, spans = join_batches(batches, kept.unpacking, frozenset(offsets)), find_spans(np.array(offsets))
     else:
-        return None
+        is_lone = len(batches) == 1 and not batches[0][1].has_append_time
+        data = bytearray(kept.payload) if is_lone else join_batches(batches, kept.unpacking)
+        spans = (Span(first, len(offsets)),)
+    return None if data is None else as_piece(data, spans, len(offsets))
+
+
+def as_piece(data: bytearray, spans: tuple[Span, ...], records: int) -> Piece:
+    """A batch of these bytes, which become the piece's."""
     data[:8] = bytes(8)  # the base offset, which no checksum covers
-    return Piece(data, tuple(_spans(offsets)), len(offsets))
-
-
-def _spans(offsets: Sequence[int]) -> Iterator[Span]:
-    first = before = offsets[0]
-    for offset in offsets[1:]:
-        if offset != before + 1:
-            yield Span(first, before + 1 - first)
-            first = offset
-        before = offset
-    yield Span(first, before + 1 - first)
+    return Piece(data, spans, records)
 
 
 def decode_batch(batch: memoryview, bound: Bound) -> "Columns":

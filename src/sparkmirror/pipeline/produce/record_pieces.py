@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.kept_records import Kept, Part, decode_batch, join, join_few
+from sparkmirror.pipeline.produce.kept_records import Kept, Part, as_piece, decode_batch, join, join_few
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
 
 if TYPE_CHECKING:
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
 
     from sparkmirror.batch.columns import Columns
     from sparkmirror.batch.header import Codec
-    from sparkmirror.batch.piece import Piece
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
-_TARGET = frozenset({"target_topic", "target_partition"})
 _INTERNAL = re.compile(r"__.*|mm2-.*")
 
 RANGE_BYTES_MAX: Final = (1 << 31) - 1
@@ -61,7 +60,7 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
     if not any(batch.num_rows for batch in rows):
         return []
     home = TopicPartition(origin.remote_topic, origin.source.partition)
-    if kept.returned.isdisjoint(_TARGET) and (piece := join_few(rows, kept)) is not None:
+    if not kept.returned and (piece := join_few(rows, kept)) is not None:
         return [(home, piece)]
     _check_size(rows, kept.returned, origin)
     whole = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
@@ -87,12 +86,8 @@ def _last_offset(rows: Sequence[pa.RecordBatch]) -> int:
 
 
 def _as_it_came(part: Part) -> "Piece":
-    from sparkmirror.batch.piece import Piece, Span
-
-    data = bytearray(part.batch)
-    data[:8] = bytes(8)  # the base offset, which no checksum covers
-    records = part.rows.num_rows
-    return Piece(data, (Span(part.rows.column("offset")[0].as_py(), records),), records)
+    first, records = part.rows.column("offset")[0].as_py(), part.rows.num_rows
+    return as_piece(bytearray(part.batch), (Span(first, records),), records)
 
 
 def _stays_home(rows: pa.RecordBatch, returned: frozenset[str], origin: Origin) -> bool:

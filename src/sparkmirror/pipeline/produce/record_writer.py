@@ -104,8 +104,6 @@ class RecordTask(WritingTask):
         remote = self._flow.remote_topic(run.partition.topic)
         bare = run._replace(target_topic=remote, payload=_EMPTY)
         origin = Origin(run.partition, remote, codec)
-        if not rows:
-            return Bundle(bare, size, ())
         try:
             kept = Kept(run.payload, self._returned, self._bound, self._unpacking[run.partition])
             pieces = make_pieces(rows, kept, origin, self._sizes.count)
