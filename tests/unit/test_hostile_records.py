@@ -32,8 +32,8 @@ from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.map_records import ChunkName, MapView
+from sparkmirror.ledger.map_segments import Chunk, Segment
 from sparkmirror.ledger.mirror_records import Checkpoint, Heartbeat, OffsetSync
-from sparkmirror.ledger.offset_map import Chunk, Segment
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView

@@ -4,8 +4,7 @@ Source: https://kafka.apache.org/documentation/#recordbatch, `org.apache.kafka.c
 """
 
 from collections.abc import Iterator
-from functools import partial
-from itertools import pairwise, repeat
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +12,13 @@ from numpy.typing import NDArray
 from sparkmirror.batch import codecs
 from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.header import HEADER_BYTES, Codec, write_header
+from sparkmirror.batch.offset_bits import BITS_MAX
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.errors import RecordTooLarge
 
 _CONTENT_BYTES_MAX = 256 << 20
-_SPAN = partial(tuple.__new__, Span)
-"""As `Span._make`, without a Python function for each: a filter leaves a span for each other record."""
+_RANGE_BITS = 32
+"""What a range takes where it is stored (`ledger.map_records`), about."""
 _ROOM_LEFT = 0.95
 """How full a compressed batch is aimed to be: its size is only known once it is made."""
 
@@ -84,14 +84,14 @@ def _write(columns: Columns, codec: Codec, first: int, stop: int, content_bytes:
 
 
 def find_spans(offsets: NDArray[np.int64], before: int = -1) -> tuple[Span, ...]:
-    """The maximal ranges of consecutive offsets, in order, behind a record of the offset `before`."""
+    """Where records with these source offsets, in order, come from, behind a record of the offset `before`."""
     steps = np.diff(offsets, prepend=before)
     starts = np.append(0, np.flatnonzero(steps[1:] != 1) + 1)
-    edges = np.append(starts, len(offsets))
     if steps.all():  # no offset comes twice
-        ranges = zip(offsets[starts].tolist(), np.diff(edges).tolist(), repeat(0))
-        return tuple(map(_SPAN, ranges))
+        saved_bits = _RANGE_BITS * len(starts) - int(offsets[-1] - offsets[0])
+        return tuple(_as_bits(offsets)) if saved_bits > 0 and len(starts) > 1 else _as_ranges(offsets, starts)
     spans: list[Span] = []
+    edges = np.append(starts, len(offsets))
     for start, stop in pairwise(edges.tolist()):
         first, again = int(offsets[start]), int(not steps[start])
         if again:
@@ -100,6 +100,33 @@ def find_spans(offsets: NDArray[np.int64], before: int = -1) -> tuple[Span, ...]
         if stop - start > again:
             spans.append(Span(first + again, stop - start - again))
     return tuple(spans)
+
+
+def range_sizes(offsets: NDArray[np.int64]) -> list[int]:
+    """The numbers of records of the maximal ranges of consecutive offsets, in order; all are distinct."""
+    edges = np.flatnonzero(np.diff(offsets) != 1) + 1
+    sizes: list[int] = np.diff(edges, prepend=0, append=len(offsets)).tolist()
+    return sizes
+
+
+def _as_ranges(offsets: NDArray[np.int64], starts: NDArray[np.int64]) -> tuple[Span, ...]:
+    sizes = np.diff(starts, append=len(offsets))
+    return tuple(map(Span, offsets[starts].tolist(), sizes.tolist()))
+
+
+def _as_bits(offsets: NDArray[np.int64]) -> Iterator[Span]:
+    """Spans of at most BITS_MAX offsets."""
+    at = 0
+    while at < len(offsets):
+        first = int(offsets[at])
+        stop = int(np.searchsorted(offsets, first + BITS_MAX))
+        steps = offsets[at:stop] - first
+        has_record = np.zeros(int(steps[-1]) + 1, np.uint8)
+        has_record[steps] = 1
+        packed = np.packbits(has_record, bitorder="little").tobytes()
+        is_dense = len(steps) == len(has_record)
+        yield Span(first, stop - at, 0, 0 if is_dense else int.from_bytes(packed, "little"))
+        at = stop
 
 
 def _too_large(offset: int, size_bytes: int, limit_bytes: int) -> RecordTooLarge:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkmirror.batch.columns import Columns, decode_some
 from sparkmirror.batch.content_size import read_claim
-from sparkmirror.batch.encoding import encode, find_spans
+from sparkmirror.batch.encoding import encode, range_sizes
 from sparkmirror.batch.header import HEADER_BYTES, MAGIC, Codec
 from sparkmirror.batch.headers import (
     MAGIC_NUMBER,
@@ -122,9 +122,9 @@ def _rewrite_group(
 def _dense_parts(columns: Columns) -> Iterator[Columns]:
     """The records up to each hole of their offsets."""
     first = 0
-    for span in find_spans(columns.offsets) if len(columns) else ():
-        yield columns.rows(first, first + span.records)
-        first += span.records
+    for records in range_sizes(columns.offsets) if len(columns) else ():
+        yield columns.rows(first, first + records)
+        first += records
 
 
 def _room_bytes(batches: memoryview, group: Headers, row: int, chunk_bytes: int, bound: Bound) -> int:

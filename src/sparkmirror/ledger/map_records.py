@@ -7,21 +7,26 @@ ones (`plan_compaction`). Written by `pipeline.produce.mapping`, read by `sync.o
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from sparkmirror.batch.offset_bits import BITS_MAX
 from sparkmirror.errors import ProtocolError
-from sparkmirror.ledger.offset_map import SEGMENTS_MAX, Chunk, OffsetMap, Segment
+from sparkmirror.ledger.map_segments import Chunk, Segment
+from sparkmirror.ledger.offset_map import WEIGHT_MAX, OffsetMap
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.stored_json import Count, Number, TopicName, decode_or_none, encode
 
-CHUNK_SEGMENTS_MAX: Final = 256
+CHUNK_WEIGHT_MAX: Final = 256
+"""What a chunk weighs (`ledger.offset_map`) when the next one is begun."""
 CHUNKS_MAX: Final = 16
 """The most chunks of one partition; more are joined."""
 _VERSION: Final = 1
 _VERSION_OF_SPLITS: Final = 2
 """Of chunks in which a record became several: a segment's head has one more bit."""
+_VERSION_OF_BITS: Final = 3
+"""Of chunks of which segments have bits: a segment's head has another one, and the bits follow it."""
 _INT64_MAX: Final = (1 << 63) - 1
 _RENEWED: Final = b"\1"
 _SHIFT_MAX: Final = 70
@@ -61,16 +66,22 @@ def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | Non
 
 def encode_chunk(chunk: Chunk) -> bytes:
     """A version byte and variable-length integers, each as the difference to what was to be expected: some 4 bytes a
-    segment. The 16 bytes of the target's topic id follow where it is known, and a byte 1 if it has had another log."""
-    splits = any(segment.splits for segment in chunk.segments)
-    out = bytearray([_VERSION_OF_SPLITS if splits else _VERSION])
+    segment, and a bit for each offset where it has bits. The 16 bytes of the target's topic id follow where it is
+    known, and a byte 1 if it has had another log."""
+    version = _version(chunk)
+    marks_bits = version - _VERSION
+    out = bytearray([version])
     _put(out, len(chunk.segments))
     first = delta = 0
     for segment in chunk.segments:
         head = _fold_sign(segment.first - first) << 1 | segment.exact
-        _put(out, head << 1 | segment.splits if splits else head)
+        _put(out, head << marks_bits | bool(segment.bits) << 1 | segment.splits)
         _put(out, _fold_sign(segment.delta - delta))
         _put(out, _fold_sign(segment.target - segment.first - segment.delta))
+        if segment.bits:
+            size = (segment.bits.bit_length() + 7) // 8
+            _put(out, size)
+            out += segment.bits.to_bytes(size, "little")
         first, delta = segment.first, segment.delta
     _put(out, _fold_sign(chunk.end_source - first))
     _put(out, _fold_sign(chunk.end_target - first - delta))
@@ -79,24 +90,31 @@ def encode_chunk(chunk: Chunk) -> bytes:
     return bytes(out)
 
 
+def _version(chunk: Chunk) -> int:
+    if any(segment.bits for segment in chunk.segments):
+        return _VERSION_OF_BITS
+    return _VERSION_OF_SPLITS if any(segment.splits for segment in chunk.segments) else _VERSION
+
+
 def decode_chunk(value: bytes) -> Chunk:
     """The chunk; raises ProtocolError for bytes that are none."""
     try:
         data = iter(value)
         numbers = _numbers(data)
         version = next(numbers)
-        if version not in (_VERSION, _VERSION_OF_SPLITS):
+        if version not in (_VERSION, _VERSION_OF_SPLITS, _VERSION_OF_BITS):
             raise ValueError
+        marks_bits = version - _VERSION
         first = delta = 0
         segments = []
         for _ in range(next(numbers)):
-            head, splits = next(numbers), 0
-            if version == _VERSION_OF_SPLITS:
-                head, splits = head >> 1, head & 1
+            head = next(numbers)
+            head, marks = head >> marks_bits, head & ((1 << marks_bits) - 1)
             first += _unfold_sign(head >> 1)
             delta += _unfold_sign(next(numbers))
             target = first + delta + _unfold_sign(next(numbers))
-            segments.append(Segment(first, target, delta, bool(head & 1), bool(splits)))
+            bits = _read_bits(data, next(numbers)) if marks & 2 else 0
+            segments.append(Segment(first, target, delta, bool(head & 1), bool(marks & 1), bits))
         end_source = first + _unfold_sign(next(numbers))
         end_target = first + delta + _unfold_sign(next(numbers))
         rest = bytes(data)
@@ -106,6 +124,15 @@ def decode_chunk(value: bytes) -> Chunk:
     if not _is_sound(chunk):
         raise ProtocolError(f"A piece of an offset map is none: {value[:40]!r}.")
     return chunk
+
+
+def _read_bits(data: Iterator[int], size: int) -> int:
+    """Raises ValueError where there are fewer bytes, or more than a segment has, or the first offset has no record."""
+    packed = bytes(islice(data, min(size, BITS_MAX // 8)))
+    bits = int.from_bytes(packed, "little")
+    if len(packed) < size or not bits & 1:
+        raise ValueError
+    return bits
 
 
 def _is_sound(chunk: Chunk) -> bool:
@@ -181,7 +208,7 @@ class MapView:
     def _join(self, partition: TopicPartition, names: list[ChunkName], source_start: int) -> Iterator[MapRecord]:
         joined = _fold({name: self._chunks[partition][name] for name in names})
         joined.prune(source_start)
-        joined.shrink(SEGMENTS_MAX)
+        joined.shrink(WEIGHT_MAX)
         yield MapRecord(encode_key(self._source_alias, partition, names[-1]), encode_chunk(joined.as_chunk()))
         for name in names[:-1]:
             yield MapRecord(encode_key(self._source_alias, partition, name), None)

@@ -1,7 +1,8 @@
 """The offset map of one partition: where each source offset lies on the target; exact, compact, bounded; pure.
 
 A map is a list of segments of constant distance between source and target offset; a new one begins only where the
-distance changes (a transaction marker, a hole, a restart). Built by `pipeline.produce.mapping` from acknowledgements,
+distance changes (a transaction marker, a hole, a restart). Where holes are close to each other, as behind a filter, a
+segment has a bit for each source offset instead. Built by `pipeline.produce.mapping` from acknowledgements,
 folded by `ledger.map_records` from what is stored, asked by `ledger.translate`. Offsets are always the next to read: a
 source offset translates to the place from which a consumer of the target sees every record that it has not read
 (invariant 7).
@@ -9,34 +10,20 @@ source offset translates to the place from which a consumer of the target sees e
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from sparkmirror.batch.offset_bits import BITS_MAX, newest_starts
+from sparkmirror.ledger.map_segments import SEGMENT_BITS, Chunk, Segment, join
 from sparkmirror.model import NO_TOPIC_ID
 
-SEGMENTS_MAX: Final = 8192
-"""The most segments of one partition. Beyond it pairs of segments in the older half are joined."""
+WEIGHT_MAX: Final = 8192
+"""The most that the segments of one partition weigh. Beyond it pairs of segments in the older half are joined."""
 _FLAT: Final = -(1 << 62)
 """The distance of a segment without exact places: all its offsets translate to its beginning."""
 _FIRST = attrgetter("first")
 _TARGET = attrgetter("target")
-
-
-class Segment(NamedTuple):
-    """Source offsets from `first` on, up to the next segment's.
-
-    `target` is where the first record at or after `first` lies. The record `o` lies at `o + delta` if the segment is
-    `exact`, and not before that otherwise. `splits` if the last of its offsets became several records, up to where the
-    next segment's lie.
-    """
-
-    first: int
-    target: int
-    delta: int
-    exact: bool = True
-    splits: bool = False
 
 
 class Translation(NamedTuple):
@@ -44,20 +31,6 @@ class Translation(NamedTuple):
 
     offset: int
     exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A piece of a map as it is stored: segments, how far they reach on either side, and the target's topic.
-
-    `is_renewed` says that the partition was mirrored to another log before, which the target does not have any more.
-    """
-
-    segments: tuple[Segment, ...]
-    end_source: int
-    end_target: int
-    topic_id: UUID = NO_TOPIC_ID
-    is_renewed: bool = False
 
 
 class OffsetMap:
@@ -73,23 +46,45 @@ class OffsetMap:
         self.end_target = -1
         self.topic_id = topic_id
         self.is_renewed = False
+        self.weight = 0
 
     # Building.
 
-    def append(self, first: int, records: int, target: int) -> None:
-        """`records` consecutive records from source offset `first` on were written from `target` on.
+    def append(self, first: int, records: int, target: int, bits: int = 0) -> None:
+        """`records` records from source offset `first` on were written from `target` on: consecutive ones, or those
+        whose `bits` are set.
 
         Records that come again, after a restart, count where they lie last. A target that goes back was truncated or
         made again: what lay there is forgotten.
         """
-        if first == self.end_source and target == self.end_target and self.segments:
+        end = first + (bits.bit_length() or records)
+        if first >= self.end_source and target == self.end_target and self.segments:
             last = self.segments[-1]
-            if last.exact and last.delta == target - first:
-                self.end_source, self.end_target = first + records, target + records
+            if last.exact and (
+                (not (bits or last.bits) and last.delta == target - first) or self._widen(first, end, bits)
+            ):
+                self._reach(end, target + records)
                 return
         self._cut_back(first, target)
-        self._add(Segment(self.end_source, target, target - first))
-        self._reach(first + records, target + records)
+        self._add(Segment(self.end_source, target, target - first, bits=bits))
+        self._reach(end, target + records)
+
+    def _widen(self, first: int, end: int, bits: int) -> bool:
+        """Add the records from `first` up to `end` to the last segment's bits, if that takes no more than a segment of
+        their own."""
+        last = self.segments[-1]
+        records, known = self.end_target - last.target, last.bits.bit_length()
+        width = known or records
+        is_whole = records > 0 and last.base + width <= first and (not known or last.bits.bit_count() == records)
+        new_bits = end - last.base - known
+        if last.splits or not is_whole or new_bits + known > BITS_MAX:
+            return False
+        if new_bits > SEGMENT_BITS + bits.bit_length():
+            return False
+        mine, added = last.bits or (1 << records) - 1, bits or (1 << (end - first)) - 1
+        self.segments[-1] = widened = last._replace(bits=mine | added << (first - last.base))
+        self.weight += widened.weight - last.weight
+        return True
 
     def append_unknown(self, first: int, records: int) -> None:
         """The records are on the target, behind all earlier ones, at an unknown place (DUPLICATE_SEQUENCE)."""
@@ -135,6 +130,7 @@ class OffsetMap:
             self._add(Segment(begin, max(head.target - 2 * missing, 0), _FLAT, exact=False))
         self._add(head)
         self.segments += chunk.segments[1:]
+        self._weigh()
         self._reach(chunk.end_source, chunk.end_target)
 
     def _add_missing(self, head: Segment) -> None:
@@ -151,6 +147,7 @@ class OffsetMap:
 
     def _forget(self, begin: int) -> None:
         self.segments.clear()
+        self.weight = 0
         self.end_source = begin
         self.end_target = -1
 
@@ -159,17 +156,26 @@ class OffsetMap:
         if self.segments and self.segments[-1].first == segment.first:
             self._drop_empty()
         last = self.segments[-1] if self.segments else None
-        if last is not None and last.exact and segment.exact and last.delta == segment.delta and not last.splits:
+        if last is not None and _is_continued(last, segment):
             self.segments[-1] = last._replace(splits=segment.splits)
             return
         if last is not None and not last.exact and not segment.exact:
-            segment = _join([self.segments.pop(), segment])
+            segment = join([self._pop(), segment])
         self.segments.append(segment)
+        self.weight += segment.weight
 
     def _drop_empty(self) -> None:
         """Behind a record that became several stands a segment in which no offset lies yet."""
         if self.segments and self.segments[-1].first == self.end_source:
-            self.segments.pop()
+            self._pop()
+
+    def _pop(self) -> Segment:
+        last = self.segments.pop()
+        self.weight -= last.weight
+        return last
+
+    def _weigh(self) -> None:
+        self.weight = sum(segment.weight for segment in self.segments)
 
     def _reach(self, source: int, target: int) -> None:
         self.end_source = source
@@ -178,28 +184,35 @@ class OffsetMap:
     def _cut_back(self, first: int, target: int) -> None:
         """Forget what begins at or after `first`, or lies at or after `target`."""
         if first < self.end_source:
-            del self.segments[bisect_left_by(self.segments, first, _FIRST) :]
+            self._cut(bisect_left_by(self.segments, first, _FIRST))
             self.end_source = first
         if target < self.end_target:
-            del self.segments[bisect_left_by(self.segments, target, _TARGET) :]
+            self._cut(bisect_left_by(self.segments, target, _TARGET))
             if not self.segments:
                 self.end_source = first
 
+    def _cut(self, at: int) -> None:
+        if at < len(self.segments):
+            del self.segments[at:]
+            self._weigh()
+
     # Keeping it small.
 
-    def shrink(self, segments_max: int = SEGMENTS_MAX) -> None:
-        """Join the older half in pairs until there are no more than `segments_max` segments."""
-        while len(self.segments) > max(segments_max, 1):
+    def shrink(self, weight_max: int = WEIGHT_MAX) -> None:
+        """Join the older half in pairs until the segments weigh no more than `weight_max`, or one is left."""
+        while self.weight > weight_max and len(self.segments) > 1:
             half = max(len(self.segments) // 2, 2)
             older = self.segments[:half]
             pairs = [older[at : at + 2] for at in range(0, half, 2)]
-            self.segments[:half] = [_join(pair) for pair in pairs]
+            self.segments[:half] = [join(pair) for pair in pairs]
+            self._weigh()
 
     def prune(self, source_start: int) -> None:
         """Join all segments below the source's log start, which no group asks for any more."""
         below = bisect_right(self.segments, source_start, key=_FIRST) - 1
         if below > 1:
-            self.segments[:below] = [_join(self.segments[:below])]
+            self.segments[:below] = [join(self.segments[:below])]
+            self._weigh()
 
     # Translation.
 
@@ -223,7 +236,7 @@ class OffsetMap:
             begins_log = self.segments[0].target == 0
             return Translation(0, begins_log) if begins_log or self.is_renewed else None
         segment = self.segments[at]
-        reached = max(segment.target, source_offset + segment.delta)
+        reached = max(segment.target, segment.place(source_offset))
         following = self.segments[at + 1] if at + 1 < len(self.segments) else None
         cap = self.end_target if following is None else following.target
         is_sure = reached <= cap or following is None or following.exact
@@ -252,7 +265,7 @@ class OffsetMap:
             return None
         if not self.segments[at - 1].exact or self.segments[at - 1].splits:
             return None
-        return source_offset + self.segments[at - 1].delta
+        return self.segments[at - 1].place(source_offset)
 
     def translate_back(self, target_offset: int) -> Translation | None:
         """To the source: everything before it has been written to the target below `target_offset`."""
@@ -267,9 +280,10 @@ class OffsetMap:
         cap = self.segments[at + 1].first if at + 1 < len(self.segments) else self.end_source
         if target_offset >= self.end_target:
             return Translation(self.end_source, target_offset == self.end_target)
-        if segment.splits and target_offset - segment.delta >= cap:
+        source_offset = segment.source_of(target_offset)
+        if segment.splits and source_offset >= cap:
             return Translation(cap - 1, False)
-        return Translation(min(max(target_offset - segment.delta, segment.first), cap), True)
+        return Translation(min(max(source_offset, segment.first), cap), True)
 
     def stretches(self, seen: int = 0) -> Iterator[tuple[int, int, int]]:
         """(first source offset, records, first target offset) of each exact segment, from the source offset `seen` on.
@@ -277,10 +291,28 @@ class OffsetMap:
         Segments without exact places are left out.
         """
         for segment, (next_first, next_target) in zip(self.segments, self._bounds(), strict=True):
-            first = max(segment.first, segment.target - segment.delta, seen)
-            end = min(next_first, next_target - segment.delta)
-            if segment.exact and first < end:
-                yield first, end - first, first + segment.delta
+            if not segment.exact or next_first <= seen:
+                continue
+            whole = segment.base, next_first - segment.base, segment.target
+            for base, records, target in segment.ranges() if segment.bits else (whole,):
+                first = max(segment.first, base, seen)
+                end = min(next_first, base + records, base + next_target - target)
+                if first < end:
+                    yield first, end - first, first - base + target
+
+    def newest_ranges(self, wanted: int) -> int:
+        """A source offset from which on the map has `wanted` ranges of records, each behind a hole; its beginning where
+        they are not looked for, as where there are no bits."""
+        following = self.end_source, self.end_target
+        for segment in reversed(self.segments):
+            is_whole = segment.base + segment.bits.bit_length() <= following[0]
+            if is_whole and segment.target + segment.bits.bit_count() <= following[1]:
+                found, at = newest_starts(segment.bits, wanted)
+                wanted -= found
+                if wanted <= 0:
+                    return segment.base + at
+            following = segment.first, segment.target
+        return self.begin
 
     def records_between(self, first: int, end: int) -> int:
         """Records that were mirrored of source offsets from `first` up to `end`; at most, where that is not certain."""
@@ -299,14 +331,11 @@ class OffsetMap:
         return [*((segment.first, segment.target) for segment in self.segments[1:]), (self.end_source, self.end_target)]
 
 
+def _is_continued(last: Segment, segment: Segment) -> bool:
+    is_plain = last.exact and segment.exact and not (last.splits or last.bits or segment.bits)
+    return is_plain and last.delta == segment.delta
+
+
 def bisect_left_by(segments: Sequence[Segment], bound: int, key: "attrgetter[int]") -> int:
     """The index of the first segment whose `key` is at least `bound`."""
     return bisect_right(segments, bound - 1, key=key)
-
-
-def _join(segments: Sequence[Segment]) -> Segment:
-    """One segment for several: each of its offsets translates to no more than before."""
-    if len(segments) == 1:
-        return segments[0]
-    head = segments[0]
-    return Segment(head.first, head.target, min(segment.delta for segment in segments), exact=False)

@@ -144,6 +144,7 @@ class SyncEmitter:
         seen = self._seen.get(partition, 0)
         if found.end_source < seen:
             seen = 0  # The source's offsets began again.
+        seen = max(seen, found.newest_ranges(PENDING_MAX))  # Each is due: they leave nothing pending of those before.
         for first, records, downstream in found.stretches(seen):
             self.add(partition, first, records, downstream)
         self._seen[partition] = found.end_source

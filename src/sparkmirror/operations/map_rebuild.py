@@ -21,8 +21,9 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
+from sparkmirror.ledger.map_segments import Chunk, Segment
 from sparkmirror.ledger.mirror_records import OffsetSync
-from sparkmirror.ledger.offset_map import SEGMENTS_MAX, Chunk, OffsetMap, Segment
+from sparkmirror.ledger.offset_map import WEIGHT_MAX, OffsetMap
 from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.translate import is_former
 from sparkmirror.model import Cluster, TopicPartition, plain
@@ -174,7 +175,7 @@ def _rebuild_one(
         return
     found.topic_id = there.topic_id
     exact = sum(records for _, records, _ in found.stretches())
-    found.shrink(SEGMENTS_MAX)
+    found.shrink(WEIGHT_MAX)
     if write:
         key = encode_key(flow.name.source, where, _OLDEST)
         publish(flow.target, flow.ledger_topics.offset_map, [(key, encode_chunk(found.as_chunk()))])

@@ -10,7 +10,8 @@ from random import Random
 from typing import Any, Final
 
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.offset_map import OffsetMap, Segment
+from sparkmirror.ledger.map_segments import Segment
+from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition, plain
 from sparkmirror.operations.position_job import SKIPPED
 from sparkmirror.verify.span import Span, Stretch

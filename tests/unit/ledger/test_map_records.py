@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkmirror.batch.offset_bits import BITS_MAX
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.map_records import (
     CHUNKS_MAX,
@@ -17,12 +18,14 @@ from sparkmirror.ledger.map_records import (
     encode_chunk,
     encode_key,
 )
-from sparkmirror.ledger.offset_map import Chunk, OffsetMap, Segment, Translation
+from sparkmirror.ledger.map_segments import Chunk, Segment
+from sparkmirror.ledger.offset_map import OffsetMap, Translation
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 ORDERS = TopicPartition("orders", 3)
 int64 = st.integers(-(1 << 62), 1 << 62)
-segments = st.builds(Segment, st.integers(0, 1 << 62), int64, int64, st.booleans(), st.booleans())
+bits = st.just(0) | st.integers(0, (1 << BITS_MAX - 1) - 1).map(lambda number: number << 1 | 1)
+segments = st.builds(Segment, st.integers(0, 1 << 62), int64, int64, st.booleans(), st.booleans(), bits)
 
 
 def record(first: int, records: int, target: int, name: ChunkName, topic_id: UUID = NO_TOPIC_ID) -> MapRecord:
@@ -84,7 +87,18 @@ def test_a_segment_of_a_transactional_topic_takes_a_few_bytes() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"\x01", b"\x02\x00", b"\x01\x05\x00", b"\x01\x00\x00\x00", b"\x01\x01\x01\x00\x00\x00\x00half an id"],
+    [
+        b"",
+        b"\x01",
+        b"\x02\x00",
+        b"\x01\x05\x00",
+        b"\x01\x00\x00\x00",
+        b"\x01\x01\x01\x00\x00\x00\x00half an id",
+        b"\x03\x01\x06\x00\x00\x01\x02\x04\x00",
+        b"\x03\x01\x06\x00\x00\x05\x01",
+        b"\x04\x01\x01\x00\x00\x00\x00",
+        b"\x03\x01\x06\x00\x00\x81\x04" + b"\x01" * 513 + b"\x00\x00",
+    ],
 )
 def test_bytes_that_are_no_chunk_are_refused(value: bytes) -> None:
     with pytest.raises(ProtocolError):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.ledger.offset_map import OffsetMap, Segment, Translation
+from sparkmirror.ledger.map_segments import Chunk, Segment
+from sparkmirror.ledger.offset_map import OffsetMap, Translation
 
 
 def mapped(*spans: tuple[int, int, int]) -> OffsetMap:
@@ -23,14 +24,21 @@ def test_a_copy_from_the_beginning_is_one_segment_however_long() -> None:
     ]  # fmt: skip
 
 
-def test_each_transaction_marker_is_a_segment_and_every_offset_stays_exact() -> None:
+def test_behind_transaction_markers_every_offset_stays_exact() -> None:
     # Records 0-2, a marker, records 4-6, a marker: MirrorMaker's live trace of mm2.md is 0-2 and 3-5 on the target.
     found = mapped((0, 3, 0), (4, 3, 3))
     found.advance(8)
-    assert len(found.segments) == 2
+    assert found.segments == [Segment(0, 0, 0, bits=0b1110111)]
     assert [found.translate(offset) for offset in range(9)] == [
         Translation(offset, True) for offset in (0, 1, 2, 3, 3, 4, 5, 6, 6)
     ]
+    markers = mapped((0, 3, 0), (4, 3, 4))
+    assert markers.segments == [Segment(0, 0, 0)], "the target has a marker, too"
+
+
+def test_a_hole_behind_many_records_begins_a_segment() -> None:
+    found = mapped((0, 100, 0), (101, 100, 100))
+    assert found.segments == [Segment(0, 0, 0), Segment(100, 100, -1)]
 
 
 def test_a_record_that_became_several_begins_with_its_first_and_is_left_behind_its_last() -> None:
@@ -158,11 +166,11 @@ class Truth:
         return [target for target in self.last.values() if low <= target < high]
 
 
+KINDS = ["next", "next", "next", "hole", "marker", "unknown", "restart", "lost", "chunk", "split", "dropped"]
+EVENTS = [*KINDS, "bits", "bits"]
 events = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["next", "next", "next", "hole", "marker", "unknown", "restart", "lost", "chunk", "split", "dropped"]
-        ),
+        st.sampled_from(EVENTS),
         st.integers(1, 12),
         st.integers(1, 5),
     ),
@@ -206,6 +214,15 @@ def test_against_brute_force_no_offset_is_translated_beyond_the_truth(
                 truth.split(step)
                 live.append_more(step, exact=True)
                 target += step
+            continue
+        if kind == "bits" and not again:  # of so many offsets every `step`th has a record, and the last
+            kept = [at for at in range(records) if at % step == 0 or at == records - 1]
+            for number, at in enumerate(kept):
+                truth.write(source + at, 1, target + number)
+            bits = sum(1 << at for at in kept)
+            live.append(source, len(kept), target, bits if len(kept) < records else 0)
+            source, target = source + records, target + len(kept)
+            unbroken = source - 1
             continue
         records, again = max(records, again), 0
         truth.write(source, records, target)
@@ -253,8 +270,29 @@ def test_a_bounded_map_is_coarse_where_it_is_old_and_exact_where_it_is_new(
 def test_pruning_below_the_sources_log_start_keeps_what_can_still_be_asked() -> None:
     found = OffsetMap(0)
     for number in range(100):
-        found.append(number * 4, 3, number * 3)
-    kept = {offset: found.translate(offset) for offset in range(200, 400)}
-    found.prune(200)
+        found.append(number * 40, 35, number * 35)
+    kept = {offset: found.translate(offset) for offset in range(2000, 4000)}
+    found.prune(2000)
     assert len(found.segments) == 51
-    assert {offset: found.translate(offset) for offset in range(200, 400)} == kept
+    assert {offset: found.translate(offset) for offset in range(2000, 4000)} == kept
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3) | st.integers(30, 50)), min_size=1, max_size=60))
+def test_bits_say_the_same_as_a_segment_for_each_range(story: list[tuple[int, int]]) -> None:
+    """A map of plain segments, each added as a chunk, is what there was before bits."""
+    found, plain = OffsetMap(0), OffsetMap(0)
+    source = target = 0
+    for records, hole in story:
+        found.append(source, records, target)
+        segment = Segment(plain.end_source, target, target - source)
+        plain.extend(Chunk((segment,), source + records, target + records))
+        source, target = source + records + hole, target + records
+    for offset in range(source + 2):
+        assert found.translate(offset) == plain.translate(offset), offset
+        assert found.at_most(offset) == plain.at_most(offset), offset
+    for offset in range(target + 2):
+        assert found.translate_back(offset) == plain.translate_back(offset), offset
+    for seen in range(0, source, 7):
+        assert list(found.stretches(seen)) == list(plain.stretches(seen)), seen
+    assert found.weight == sum(segment.weight for segment in found.segments) <= plain.weight

@@ -30,7 +30,7 @@ from sparkmirror.ledger import connect, gaps, map_records, positions
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName
-from sparkmirror.ledger.offset_map import Chunk, Segment
+from sparkmirror.ledger.map_segments import Chunk, Segment
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.operations.journal import decode_journal, encode_journal
@@ -55,6 +55,7 @@ GAP = Gap(WHERE, "truncated", 10, 8, "continue", 1_700_000_000_000, ID, "run")
 NAME = ChunkName(12, 1_700_000_000_000, 0)
 CHUNK = Chunk((Segment(5, 0, 5, True), Segment(90, -3, 88, False)), 120, 117)
 SPLIT_CHUNK = Chunk((Segment(5, 0, -5, splits=True), Segment(6, 3, -3)), 120, 117)
+BITS_CHUNK = Chunk((Segment(5, 0, -5, bits=0b1101), Segment(9, 3, -6, splits=True), Segment(10, 5, -5)), 120, 115)
 JOURNAL = Journal({"fence": Taken({"denied": ["orders"]}, "Nobody writes to orders.")}, True)
 COMMANDS: tuple[Command, ...] = (
     Stop("run"),
@@ -81,6 +82,7 @@ def written() -> dict[str, list[str | None]]:
         "gap": (gaps.encode_key("A", GAP), gaps.encode_value(GAP)),
         "map": (map_records.encode_key("A", WHERE, NAME), map_records.encode_chunk(CHUNK)),
         "map of splits": (map_records.encode_key("A", WHERE, NAME), map_records.encode_chunk(SPLIT_CHUNK)),
+        "map of bits": (map_records.encode_key("A", WHERE, NAME), map_records.encode_chunk(BITS_CHUNK)),
         "journal": (None, encode_journal(JOURNAL)),
         "card": (None, encode_metadata(CARD)),
         "grants": (None, encode_assignments(GRANTS)),
@@ -105,6 +107,7 @@ def test_what_any_version_has_stored_means_the_same_to_this_one(file: Path) -> N
         "gap": GAP,
         "map": (("A", WHERE, NAME), CHUNK),
         "map of splits": (("A", WHERE, NAME), SPLIT_CHUNK),
+        "map of bits": (("A", WHERE, NAME), BITS_CHUNK),
         "journal": JOURNAL,
         "card": CARD,
         "grants": GRANTS,

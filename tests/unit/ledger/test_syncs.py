@@ -1,5 +1,6 @@
 """When a sync is written: MirrorMaker's traces, and the same for whole stretches as record by record."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,6 +109,37 @@ def test_a_stretch_gives_the_same_syncs_as_its_records_one_by_one(
         expected = one_by_one(single, [(upstream + at, downstream + at) for at in range(records)])
         assert offsets(whole.take(flushed=False)) == expected
         upstream, downstream = upstream + records, downstream + records
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=40), min_size=1, max_size=5
+    ),
+    st.integers(0, 12),
+)
+def test_of_what_a_filter_left_only_the_newest_ranges_are_looked_at(
+    rounds: list[list[tuple[int, int]]], lag_max: int
+) -> None:
+    """The syncs are those of all ranges."""
+    followed, whole = SyncEmitter(lag_max), SyncEmitter(lag_max)
+    found, source, target = OffsetMap(0), 0, 0
+    for story in rounds:
+        for records, hole in story:
+            found.append(source, records, target)
+            whole.add(ORDERS, source, records, target)
+            source, target = source + records + hole, target + records
+        followed.follow(ORDERS, found)
+        assert offsets(followed.take(flushed=False)) == offsets(whole.take(flushed=False))
+
+
+def test_of_a_backlog_that_a_filter_left_few_ranges_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = OffsetMap(0)
+    for at in range(100):
+        found.append(at * 1000, 500, at * 500, int("01" * 500, 2))
+    emitter, seen = SyncEmitter(100), []
+    monkeypatch.setattr(emitter, "add", lambda *stretch: seen.append(stretch))
+    emitter.follow(ORDERS, found)
+    assert len(seen) == PENDING_MAX
 
 
 def test_syncs_that_were_not_written_are_due_again_before_newer_ones() -> None:

@@ -102,8 +102,8 @@ def test_a_group_at_work_on_the_target_stays_where_it_is() -> None:
 
 def test_where_the_map_is_coarse_the_figure_is_an_upper_bound() -> None:
     coarse = OffsetMap(0)
-    for at in range(0, 100, 10):
-        coarse.append(at, 9, at // 10 * 9)
+    for at in range(0, 500, 50):
+        coarse.append(at, 45, at // 50 * 45)
     coarse.shrink(2)
     view = MapView("A")
     view.take(encode_key("A", ORDERS, ChunkName(1, 1, 1)), encode_chunk(coarse.as_chunk()))

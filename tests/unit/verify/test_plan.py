@@ -92,14 +92,14 @@ def test_what_the_map_is_too_coarse_for_is_left_out_and_said() -> None:
 
 
 def test_a_coarse_beginning_is_compared_only_as_long_as_both_sides_have_all_of_it() -> None:
-    found = mapped((0, 10, 0), (20, 10, 10))
+    found = mapped((0, 30, 0), (50, 30, 30))
     found.shrink(1)
-    found.append(30, 50, 25)
+    found.append(80, 50, 65)
     spans, rest = plan_spans(standing(found))
     assert ([one.first for one in spans], rest) == ([0], [])
     spans, rest = plan_spans(standing(found, source_start=5))
-    assert [(one.first, one.target_first) for one in spans] == [(30, 25)]
-    assert rest == [left_out(0, 5, plan.SOURCE_DELETED), left_out(5, 30, plan.COARSE)]
+    assert [(one.first, one.target_first) for one in spans] == [(80, 65)]
+    assert rest == [left_out(0, 5, plan.SOURCE_DELETED), left_out(5, 80, plan.COARSE)]
 
 
 def test_ledgered_gaps_go_with_the_spans_they_touch() -> None:

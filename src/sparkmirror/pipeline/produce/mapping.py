@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sparkmirror.batch.piece import Span
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
-from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
+from sparkmirror.ledger.map_records import CHUNK_WEIGHT_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.queued_records import Batch
@@ -56,14 +56,16 @@ class OffsetMapping:
 
     def _enter(self, partition: TopicPartition, target: int, spans: tuple[Span, ...]) -> None:
         self._touched[partition] = None
-        for first, records, more in spans:
+        for span in spans:
+            first, records, more, bits = span
             growing = self._open(partition, first) if records else self._growing.get(partition)
             if growing is None:  # it was closed behind the record of which more became
                 continue
             if records and target < 0:
-                growing.map.append_unknown(first, records)
+                for at, in_a_row in span.ranges():
+                    growing.map.append_unknown(at, in_a_row)
             elif records:
-                growing.map.append(first, records, target)
+                growing.map.append(first, records, target, bits)
                 target += records
             if more:
                 growing.map.append_more(more, exact=target >= 0)
@@ -73,7 +75,7 @@ class OffsetMapping:
     def _open(self, partition: TopicPartition, first: int) -> OpenChunk:
         growing = self._growing.get(partition)
         if growing is not None and first >= growing.map.end_source:
-            if len(growing.map.segments) < CHUNK_SEGMENTS_MAX:
+            if growing.map.weight < CHUNK_WEIGHT_MAX:
                 return growing
             following = OpenChunk(growing.map.end_source)
             following.map.end_target = growing.map.end_target

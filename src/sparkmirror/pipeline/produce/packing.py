@@ -173,8 +173,7 @@ class Packing:
         first = 0
         for piece in rewrite(batch.data, 0, self._wanted(limits), unpacking):
             spans = slice_spans(batch.spans, first, piece.records)
-            last = spans[-1]
-            reached = last.first_offset + last.records
+            reached = spans[-1].next_offset
             data = memoryview(piece.data)
             fresh.append(
                 Batch(data, batch.sequence + first, spans, piece.records, reached, batch.lineage, batch.queued)

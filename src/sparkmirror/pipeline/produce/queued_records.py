@@ -67,8 +67,7 @@ class Rewriting:
             if self._problem is not None:
                 raise self._problem
             return None
-        last = piece.spans[-1]
-        self._ahead, self.reached = None, last.first_offset + last.records
+        self._ahead, self.reached = None, piece.spans[-1].next_offset
         with suppress(UnpackingBusy):
             self._look_ahead()
         if self.has_more:
@@ -347,10 +346,15 @@ class Batch:
 def slice_spans(spans: tuple[Span, ...], first: int, records: int) -> tuple[Span, ...]:
     """The source offsets of the records `first` … of a batch with these spans."""
     found: list[Span] = []
-    at = 0
+    at, stop = 0, first + records
     for span in spans:
-        begin, end = max(first, at), min(first + records, at + span.records)
+        begin, end = max(first, at), min(stop, at + span.records)
         if begin < end:
-            found.append(Span(span.first_offset + begin - at, end - begin))
+            found.append(span.part(begin - at, end - at))
         at += span.records
+        more = min(stop, at + span.more) - max(first, at)
+        if more > 0:
+            has_record = begin < end and first < at
+            found.append(found.pop()._replace(more=more) if has_record else Span(span.next_offset, 0, more))
+        at += span.more
     return tuple(found)

@@ -82,7 +82,7 @@ def test_what_a_filter_leaves_of_a_few_small_batches_is_joined_without_kernels(m
     monkeypatch.setattr(record_pieces, "join", None)
     (piece,) = pieces_of(payload, rows)
     assert [one.key for one in decode_records(piece.data)] == [b"k0", b"k2", b"k1"]
-    assert (piece.spans, piece.records) == ((Span(100, 1), Span(102, 1), Span(104, 1)), 3)
+    assert (piece.spans, piece.records) == ((Span(100, 3, bits=0b10101),), 3)
 
 
 def test_a_batch_that_lost_one_record_and_has_another_twice_does_not_go_on_as_it_came(
@@ -156,8 +156,9 @@ def _without(rows: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
 def offsets_of(piece: Piece) -> list[int]:
     """The source offset of each record of the batch."""
     found = []
-    for first, records, more in piece.spans:
-        found += [*range(first, first + records), *[first + records - 1] * more]
+    for span in piece.spans:
+        found += [first + at for first, records in span.ranges() for at in range(records)]
+        found += [span.next_offset - 1] * span.more
     return found
 
 

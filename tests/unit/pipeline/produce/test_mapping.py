@@ -2,14 +2,18 @@
 
 from uuid import UUID
 
+import numpy as np
+
+from sparkmirror.batch.encoding import find_spans
 from sparkmirror.batch.piece import Span
 from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.ledger.map_records import CHUNK_SEGMENTS_MAX, ChunkName
-from sparkmirror.ledger.offset_map import Chunk, Segment
+from sparkmirror.ledger.map_records import CHUNK_WEIGHT_MAX, ChunkName, encode_chunk
+from sparkmirror.ledger.map_segments import Chunk, Segment
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 
+QUEUED = QueuedRecords(memoryview(b""), 0, 0, lambda: None)
 ORDERS = TopicPartition("orders", 3)
 LOG = UUID(int=7)
 
@@ -33,12 +37,13 @@ def test_nothing_is_stored_of_a_partition_that_copied_nothing() -> None:
 def test_a_merged_batch_with_holes_is_mapped_span_by_span_from_where_the_task_began() -> None:
     mapping = OffsetMapping()
     assert stored(mapping, 5) == []
-    mapping.add(ORDERS, batch(70, (7, 3), (11, 2)))
-    ((_, chunk),) = stored(mapping, 20)
-    assert chunk == Chunk((Segment(5, 70, 63), Segment(10, 73, 62)), 20, 75)
-    assert stored(mapping, 20) == [], "nothing changed"
-    ((_, advanced),) = stored(mapping, 25)
-    assert advanced.end_source == 25
+    mapping.add(ORDERS, batch(70, (7, 3), (51, 2), (55, 1), (56, 40)))
+    ((_, chunk),) = stored(mapping, 100)
+    segments = Segment(5, 70, 63), Segment(10, 73, 22, bits=0b10011), Segment(56, 76, 20)
+    assert chunk == Chunk(segments, 100, 116)
+    assert stored(mapping, 100) == [], "nothing changed"
+    ((_, advanced),) = stored(mapping, 125)
+    assert advanced.end_source == 125
 
 
 def test_a_place_that_the_broker_does_not_tell_is_uncertain() -> None:
@@ -73,14 +78,23 @@ def test_more_of_a_record_at_an_unknown_place_is_left_behind_with_it() -> None:
 
 def test_a_full_chunk_is_stored_once_more_and_the_next_one_goes_on() -> None:
     mapping = OffsetMapping()
-    count = CHUNK_SEGMENTS_MAX + 3
+    count = CHUNK_WEIGHT_MAX + 3
     for number in range(count):
-        mapping.add(ORDERS, batch(number, (number * 2, 1)))
-    (first, full), (second, rest) = stored(mapping, count * 2)
-    assert (len(full.segments), len(rest.segments)) == (CHUNK_SEGMENTS_MAX, 3)
+        mapping.add(ORDERS, batch(number, (number * 50, 1)))
+    (first, full), (second, rest) = stored(mapping, count * 50)
+    assert (len(full.segments), len(rest.segments)) == (CHUNK_WEIGHT_MAX, 3)
     assert first < second
     assert full.end_source == rest.segments[0].first
-    assert stored(mapping, count * 2) == []
+    assert stored(mapping, count * 50) == []
+
+
+def test_a_chunk_of_what_a_filter_left_is_full_when_it_has_as_many_bytes() -> None:
+    mapping = OffsetMapping()
+    spans = find_spans(np.arange(0, 100_000, 2))
+    for at, span in enumerate(spans):
+        mapping.add(ORDERS, Batch(memoryview(b""), 0, (span,), 2048, 0, Lineage(), QUEUED, base_offset=at * 2048))
+    chunks = [encode_chunk(chunk) for _, chunk in stored(mapping, 100_000)]
+    assert max(map(len, chunks)) < 2000 and len(chunks) == -(-len(spans) // 2)
 
 
 def test_a_partition_that_begins_again_gets_another_chunk() -> None:

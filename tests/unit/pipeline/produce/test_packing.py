@@ -6,10 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch import crc
+from sparkmirror.batch.encoding import find_spans
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.merging import IN_FLIGHT_MAX
@@ -167,7 +171,7 @@ def test_holes_are_closed_and_the_end_of_the_last_batch_is_reached() -> None:
     sent = list(send_all(buffer))
     assert values_of(sent) == [b"2", b"5", b"9", b"16", b"17", b"18", b"19"]
     spans = [span for one in sent for span in one.spans]
-    assert spans == [Span(2, 1), Span(5, 1), Span(9, 1), Span(16, 4)]
+    assert spans == [Span(2, 7, bits=0b111100000010001001)]
     assert (buffer.acknowledged, buffer.idle) == (20, True)
 
 
@@ -338,6 +342,35 @@ def test_the_spans_of_a_part_are_those_of_its_records() -> None:
     assert slice_spans(spans, 0, 8) == spans
     assert slice_spans(spans, 1, 4) == (Span(3, 2), Span(9, 1), Span(20, 1))
     assert slice_spans(spans, 4, 2) == (Span(20, 2),)
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=80), st.data())
+def test_parts_of_a_batch_have_the_offsets_of_its_records(offsets: list[int], data: st.DataObject) -> None:
+    """Also of several records that were made of one, and of those a filter left."""
+    ordered = sorted(offsets)
+    spans = find_spans(np.array(ordered))
+    assert offsets_of(spans) == ordered
+    first = data.draw(st.integers(0, len(ordered) - 1))
+    records = data.draw(st.integers(1, len(ordered) - first))
+    assert offsets_of(slice_spans(spans, first, records)) == ordered[first : first + records]
+
+
+def offsets_of(spans: tuple[Span, ...]) -> list[int]:
+    found: list[int] = []
+    for span in spans:
+        found += [first + at for first, records in span.ranges() for at in range(records)]
+        found += [span.next_offset - 1] * span.more
+    return found
+
+
+def test_what_a_filter_leaves_takes_a_bit_for_each_offset() -> None:
+    every_other = np.arange(7, 20_007, 2)
+    spans = find_spans(every_other)
+    starts = [(span.first_offset, span.records) for span in spans]
+    assert starts == [(7, 2048), (4103, 2048), (8199, 2048), (12_295, 2048), (16_391, 1808)]
+    assert spans[0].bits == int("01" * 2048, 2)
+    far = np.array([0, 1, 5000, 5001, 10_000])
+    assert find_spans(far) == (Span(0, 2), Span(5000, 2), Span(10_000, 1))
 
 
 def test_what_is_left_of_a_run_is_merged_with_the_runs_behind_it() -> None:

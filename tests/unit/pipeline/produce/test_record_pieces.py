@@ -66,7 +66,7 @@ def test_untouched_records_go_to_their_own_partition_as_they_are() -> None:
     )
     ((where, piece),) = make_pieces([batch], NOTHING_KEPT, ORIGIN, no_sizes)
     assert where == HOME
-    assert piece.spans == (Span(0, 2), Span(7, 1))
+    assert piece.spans == (Span(0, 3, bits=0b10000011),)
     assert decode_records(piece.data) == [
         Record(0, 5, b"k", b"v", ((b"a", b"1"), (b"a", None))),
         Record(1, -1, None, None),
