@@ -195,6 +195,7 @@ class KeptChecker(Checker):
         for partition in self._scene.sources():
             if self._is_of_this_log(partition.where):
                 self._look_at(partition.where)
+        self._for_good()  # a history may end between two epochs, when no task says what is FAILED
 
     def _look_at(self, where: TopicPartition) -> None:
         """No position beyond a record that stands elsewhere, or lacks, nor beyond the log's end."""
