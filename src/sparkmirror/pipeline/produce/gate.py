@@ -61,6 +61,7 @@ class SequenceGate:
         self._packing = packing
         self._effects = effects
         self._releasing: set[TopicPartition] = set()
+        self._left: set[TopicPartition] = set()
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
         self.inline_bytes = 0
 
@@ -70,7 +71,9 @@ class SequenceGate:
             if assigned.unknown:  # without a buffer no position of it is ever stored
                 self._task_metrics.assigned(where)
                 self._task_metrics.failed[where] = assigned.unknown
+                self._left.add(where)
                 continue
+            self._left.discard(where)
             buffer = self.buffers.get(where)
             if buffer is None:
                 buffer = self.buffers[where] = self._make_buffer(assigned, slot)
@@ -234,8 +237,14 @@ class SequenceGate:
         """A released partition leaves the task when all of it is acknowledged; the ledger records this."""
         if self._releasing and buffer.source in self._releasing and buffer.idle:
             self._releasing.discard(buffer.source)
+            self._left.add(buffer.source)
             self._task_metrics.released(buffer.source)
             self._progress.release(buffer.source)
+
+    def has_left(self, buffer: PartitionBuffer) -> bool:
+        """Whether nothing is read of the partition any more: it was released, and may have come back without a
+        start."""
+        return buffer.source in self._left
 
     def take_order(self, delivery: Delivery) -> PartitionBuffer | None:
         """Take an operator's command; returns the buffer of a partition that is to be retried at once."""

@@ -111,7 +111,7 @@ class Isolation:
 
     def wake_up(self, buffer: PartitionBuffer, now: float) -> None:
         """Resume a failed partition whose retry is due. Raises SparkMirrorError when the reader cannot be ordered."""
-        if buffer.state is not State.FAILED or buffer.retry_at > now:
+        if buffer.state is not State.FAILED or buffer.retry_at > now or self._gate.has_left(buffer):
             return
         buffer.resume()
         self._task_metrics.failed.pop(buffer.source, None)

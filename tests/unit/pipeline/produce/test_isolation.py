@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from tests.unit.pipeline.produce.applied_effects import AtOnce
@@ -9,10 +10,12 @@ from tests.unit.pipeline.produce.applied_effects import AtOnce
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget, UnpackingBusy
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.effects import Effect, Evict, InDoubt
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.isolation import Isolation
@@ -24,6 +27,8 @@ from sparkmirror.pipeline.produce.queued_records import QueuedRecords
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
+
+PLAN = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0, 0), 25, ())
 
 
 class Reader:
@@ -42,8 +47,7 @@ class Ward:
     def __init__(self, *, shared_memory: bool = True) -> None:
         self.reader = Reader()
         peer = self.reader if shared_memory else None
-        plan = PlanRow(0, "run", 1, 1, 7, 0, RingAddress(0, 0, 0, 0, 0), 25, ())
-        self.task_metrics = TaskMetrics(plan)
+        self.task_metrics = TaskMetrics(PLAN)
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         self.gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]
         self.flushed: list[PartitionBuffer] = []
@@ -88,6 +92,26 @@ def test_a_failed_partition_is_paused_reported_and_comes_back_in_time() -> None:
     ward.isolation.wake_up(buffer, retry_at)
     assert ward.reader.orders == [(3, True, 0), (3, False, 0)]
     assert ward.task_metrics.failed == {}
+
+
+def test_the_retry_of_a_partition_that_was_released_does_not_hide_why_it_cannot_begin_again() -> None:
+    """Its topic was deleted, and made again: offsets that are kept cannot go on there."""
+    ward = Ward()
+    buffer = ward.buffer(3)
+    ward.isolation.fail(buffer, "the leader broke off the connection")
+    assert buffer.head is not None
+    buffer.refuse(buffer.head, in_doubt=False)
+    ward.isolation.settle(buffer)
+    assert buffer.state is State.FAILED and buffer.idle
+    ward.gate.take_release(Delivery("release", buffer.source, None, 0, 0, 0, -1, -1, memoryview(b""), None, 0))
+    assert ward.task_metrics.failed == {}
+    ward.isolation.wake_up(buffer, buffer.retry_at)
+    assert ward.reader.orders == [(3, True, 0)], "its slot may be another's"
+    held = Assigned(buffer.source, 0, unknown="the source's topic was made again")
+    ward.gate.take_plan(replace(PLAN, partitions=((held, -1),)))
+    ward.isolation.wake_up(buffer, buffer.retry_at)
+    assert ward.task_metrics.failed == {buffer.source: "the source's topic was made again"}
+    assert ward.reader.orders == [(3, True, 0)]
 
 
 def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_again() -> None:
