@@ -7,6 +7,7 @@ Source: https://kafka.apache.org/documentation/#record, `org.apache.kafka.common
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,28 +130,57 @@ def decode_some(
     bound: Bound = USUAL_BOUND,
     enough_bytes: int,
     of_one_log: bool = True,
+    are_checked: bool = False,
 ) -> tuple[Columns, int]:
     """As `decode` from row `first` of `headers` on, as far as `enough_bytes` decompressed go.
 
     Returns the records and the first row that is left. At least one batch is taken, however much it holds within its
-    `bound`; beyond that it raises ContentTooLarge. Batches `of_one_log` must follow each other.
+    `bound`; beyond that it raises ContentTooLarge. Batches `of_one_log` must follow each other. Checksums that
+    `are_checked` are not checked once more.
     """
     from sparkmirror.batch import kernels
 
-    content, ranges = _unpack(buffer, _candidates(buffer, headers, first, enough_bytes), bound, enough_bytes)
+    opened = open_batches(buffer, headers, first, bound, enough_bytes, are_checked=are_checked)
+    content, ranges, table = opened.content, opened.ranges, opened.table
     stop = first + len(ranges)
-    table = headers.table[first:stop].copy()
-    table[headers.are_control[first:stop], RECORDS] = 0
-    _check_counts(headers, first, table[:, RECORDS], ranges[:, 1] - ranges[:, 0])
     records = int(table[:, RECORDS].sum())
     offsets, timestamps = np.empty(records, np.int64), np.empty(records, np.int64)
     places = np.empty((records, _PLACE_COLUMNS), np.int32)
     code, row, at = kernels.read_records(content, ranges, table, offsets, timestamps, places)
     if code != kernels.FINE:
-        raise _damaged(headers, first + row, f"{_WRONG[code]}, at byte {at} of its records")
+        raise damaged_records(headers, first + row, code, at)
     if of_one_log:
         _check_order(headers.rows(first, stop))
     return Columns(content, offsets, timestamps, places), stop
+
+
+class OpenedBatches(NamedTuple):
+    """Some batches, uncompressed: the records of each are `content[ranges[i, 0] : ranges[i, 1]]`. `table` has their
+    headers (`batch.headers`), control batches without records."""
+
+    content: NDArray[np.uint8]
+    ranges: NDArray[np.int64]
+    table: NDArray[np.int64]
+
+
+def open_batches(
+    buffer: memoryview, headers: Headers, first: int, bound: Bound, enough_bytes: int, *, are_checked: bool
+) -> OpenedBatches:
+    """The batches that `decode_some` decodes. Raises as that does."""
+    taken = _candidates(headers, first, enough_bytes)
+    if not are_checked:
+        _check_sums(buffer, taken)
+    content, ranges = _unpack(buffer, taken, bound, enough_bytes)
+    stop = first + len(ranges)
+    table = headers.table[first:stop].copy()
+    table[headers.are_control[first:stop], RECORDS] = 0
+    _check_counts(headers, first, table[:, RECORDS], ranges[:, 1] - ranges[:, 0])
+    return OpenedBatches(content, ranges, table)
+
+
+def damaged_records(headers: Headers, row: int, code: int, at: int) -> ProtocolError:
+    """What a kernel found wrong in the records of a batch, at a byte of them."""
+    return _damaged(headers, row, f"{_WRONG[code]}, at byte {at} of its records")
 
 
 def _check_order(headers: Headers) -> None:
@@ -160,14 +190,13 @@ def _check_order(headers: Headers) -> None:
         raise _damaged(headers, int(back[0]), _WRONG[kernels.STRANGE_OFFSET])
 
 
-def _candidates(buffer: memoryview, headers: Headers, first: int, enough_bytes: int) -> Headers:
-    """The batches that may be taken, by the bytes they have now; they are whole and known to this program."""
+def _candidates(headers: Headers, first: int, enough_bytes: int) -> Headers:
+    """The batches that may be taken, by the bytes they have now; they are known to this program."""
     after = np.cumsum(headers.table[first:, TOTAL_BYTES])
     taken = headers.rows(first, first + max(int(np.searchsorted(after, enough_bytes, "right")), 1))
     old = np.flatnonzero(taken.table[:, MAGIC_NUMBER] != MAGIC)
     if len(old):
         raise _damaged(taken, int(old[0]), "its magic is not 2")
-    _check_sums(buffer, taken)
     return taken
 
 

@@ -233,7 +233,7 @@ def _read_body(content: Bytes, at: Int64, stop: Int64, places: Places, record: I
 
 
 @part
-def _read_start(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
+def read_start(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
     """How a record begins: (timestamp delta, offset delta, where its key is, where it ends, code)."""
     nothing = np.int64(0)
     length, start = _read_varint(content, at, stop, 5)
@@ -266,7 +266,7 @@ def read_records(
         base_timestamp, max_timestamp = table[index, BASE_TIMESTAMP], table[index, MAX_TIMESTAMP]
         has_append_time = table[index, ATTRIBUTES] & APPEND_TIME != 0
         for _ in range(table[index, RECORDS]):
-            timestamp_delta, offset_delta, body, end, code = _read_start(content, at, stop)
+            timestamp_delta, offset_delta, body, end, code = read_start(content, at, stop)
             offset = base_offset + offset_delta
             if code == FINE and (offset_delta < 0 or offset >= next_offset or offset <= last_offset):
                 code = STRANGE_OFFSET
@@ -322,7 +322,7 @@ def read_record_headers(content: Bytes, places: Places, first: Places, edges: Pl
 
 
 @part
-def _varint_bytes(number: Int64) -> Int64:
+def varint_bytes(number: Int64) -> Int64:
     rest = np.uint64(number << 1 ^ number >> 63)
     size = 1
     while rest > np.uint64(0x7F):
@@ -334,10 +334,10 @@ def _varint_bytes(number: Int64) -> Int64:
 @part
 def _body_bytes(timestamp_delta: Int64, offset_delta: Int64, places: Places, record: Int64) -> Int64:
     """The size of a record without its own length."""
-    size = 1 + _varint_bytes(timestamp_delta) + _varint_bytes(np.int64(offset_delta))
+    size = 1 + varint_bytes(timestamp_delta) + varint_bytes(np.int64(offset_delta))
     for column in (KEY_BYTES, VALUE_BYTES):
         length = np.int64(places[record, column])
-        size += _varint_bytes(length) + max(length, 0)
+        size += varint_bytes(length) + max(length, 0)
     return size + max(places[record, HEADERS_BYTES], 1)
 
 
@@ -347,7 +347,7 @@ def measure_records(timestamps: Integers, places: Places, first: int, limit_byte
     content_bytes = 0
     for index in range(first, timestamps.shape[0]):
         body_bytes = _body_bytes(timestamps[index] - timestamps[first], index - first, places, index)
-        size = _varint_bytes(np.int64(body_bytes)) + body_bytes
+        size = varint_bytes(np.int64(body_bytes)) + body_bytes
         if content_bytes + size > limit_bytes:
             return index, content_bytes
         content_bytes += size
@@ -355,7 +355,7 @@ def measure_records(timestamps: Integers, places: Places, first: int, limit_byte
 
 
 @part
-def _write_varint(room: Bytes, at: Int64, number: Int64) -> Int64:
+def write_varint(room: Bytes, at: Int64, number: Int64) -> Int64:
     rest = np.uint64(number << 1 ^ number >> 63)
     while rest > np.uint64(0x7F):
         room[at] = np.uint8(rest & np.uint64(0x7F) | np.uint64(0x80))
@@ -366,7 +366,7 @@ def _write_varint(room: Bytes, at: Int64, number: Int64) -> Int64:
 
 
 @part
-def _copy(room: Bytes, at: Int64, content: Bytes, start: Int64, size: Int64) -> Int64:
+def copy_bytes(room: Bytes, at: Int64, content: Bytes, start: Int64, size: Int64) -> Int64:
     # Unsigned, or numba looks out for indices that count from the end, one byte at a time.
     target, source = np.uint64(at), np.uint64(start)
     for index in range(np.uint64(max(size, 0))):
@@ -383,15 +383,15 @@ def write_records(content: Bytes, timestamps: Integers, places: Places, first: i
     at = 0
     for index in range(first, stop):
         timestamp_delta = timestamps[index] - timestamps[first]
-        at = _write_varint(room, at, np.int64(_body_bytes(timestamp_delta, index - first, places, index)))
+        at = write_varint(room, at, np.int64(_body_bytes(timestamp_delta, index - first, places, index)))
         room[at] = 0
-        at = _write_varint(room, at + 1, timestamp_delta)
-        at = _write_varint(room, at, np.int64(index - first))
+        at = write_varint(room, at + 1, timestamp_delta)
+        at = write_varint(room, at, np.int64(index - first))
         for column in (KEY_START, VALUE_START):
-            at = _write_varint(room, at, np.int64(places[index, column + 1]))
-            at = _copy(room, at, content, places[index, column], places[index, column + 1])
+            at = write_varint(room, at, np.int64(places[index, column + 1]))
+            at = copy_bytes(room, at, content, places[index, column], places[index, column + 1])
         if places[index, HEADERS_BYTES] > 0:
-            at = _copy(room, at, content, places[index, HEADERS_START], places[index, HEADERS_BYTES])
+            at = copy_bytes(room, at, content, places[index, HEADERS_START], places[index, HEADERS_BYTES])
         else:
             room[at] = 0
             at += 1

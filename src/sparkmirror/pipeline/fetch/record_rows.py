@@ -35,7 +35,7 @@ from sparkmirror.pipeline.relay.schema import (
     to_record_rows,
 )
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 4 << 20
 """About so many bytes of decompressed records are held at once."""
 _SMALL_BYTES = 64 << 10
 """Runs of up to so many bytes are decoded together."""

@@ -4,7 +4,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
@@ -16,12 +16,19 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sparkmirror.batch.columns import Columns
+    from sparkmirror.batch.header import Codec
+    from sparkmirror.batch.headers import Headers
 
 _BYTES: Final = CARRIED_COLUMNS | {"timestamp"}
 _WHOLE_BYTES_MIN: Final = 8 << 10
 """Smaller batches are gathered into larger ones, as each would be a request's only one of its partition."""
 _CHUNK_BYTES: Final = 1 << 20
+_FULL: Final = 0.9
+"""Of a batch that is to be filled with records of others, by what is expected of them."""
 _NOTHING: Final = memoryview(b"")
 
 
@@ -38,17 +45,18 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows, in order, and their records: as `columns`, or as the `batch` that came where all its records are
-    there, and nothing of them was set."""
+    """Some rows, in order, and their records: as `columns`, as the `batch` that came where all its records are there,
+    and nothing of them was set, or as a `piece` where they stay where they belong."""
 
     rows: pa.RecordBatch
     columns: "Columns | None" = None
     batch: memoryview = _NOTHING
+    piece: Piece | None = None
 
 
-def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
+def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", batch_bytes_max: int) -> Iterator[Part]:
     """All of the rows (columns of `pipeline.relay.schema`, written form), which are of one run; several may be of one
-    record.
+    record. Where nothing was set they come as batches of at most `batch_bytes_max`, packed with the `codec`.
 
     Raises ProtocolError for rows that are not of the run, and what `batch.columns.decode_some` raises.
     """
@@ -57,40 +65,99 @@ def join(rows: pa.RecordBatch, kept: Kept) -> Iterator[Part]:
     if kept.returned.issuperset(CONTENT):
         yield Part(rows, columns_of(rows))
         return
-    import numpy as np
-
-    from sparkmirror.batch.columns import decode_some
-    from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, POSITION, RECORDS, TOTAL_BYTES, read_headers
-
-    offsets = rows.column("offset").to_numpy()
-    headers = read_headers(kept.payload, 0, len(kept.payload))
-    table = headers.table
-    first = np.searchsorted(offsets, table[:, BASE_OFFSET])
-    stop = np.searchsorted(offsets, table[:, NEXT_OFFSET])
-    distinct = np.append(0, np.cumsum(np.diff(offsets, prepend=-1) != 0))
-    whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
-    whole &= distinct[stop] - distinct[first] == table[:, RECORDS]
-    whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(_BYTES)
+    run = _Run.of(rows, kept)
     done = row = 0
-    while row < len(headers):
-        if first[row] == stop[row]:
+    while row < len(run.headers):
+        if run.first[row] == run.stop[row]:
             row += 1
             continue
-        if whole[row]:
-            reached, at = row + 1, int(table[row, POSITION])
-            part = Part(
-                rows.slice(first[row], stop[row] - first[row]), batch=kept.payload[at:][: table[row, TOTAL_BYTES]]
-            )
+        if run.whole[row]:
+            part, reached = run.as_it_came(row), row + 1
         else:
-            behind = np.flatnonzero(whole[row:])
-            mixed = headers.rows(0, row + int(behind[0])) if len(behind) else headers
-            columns, reached = decode_some(kept.payload, mixed, row, bound=kept.bound, enough_bytes=_CHUNK_BYTES)
-            own = rows.slice(first[row], stop[reached - 1] - first[row])
-            part = Part(own, _restore(own, columns, kept.returned))
+            found = run.pick(row, codec, batch_bytes_max)
+            part, reached = run.restore(row) if found is None else found
         yield part
         done, row = done + part.rows.num_rows, reached
     if done != rows.num_rows:
         raise ProtocolError(f"{rows.num_rows - done} rows are of no record in their run's batches")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """A run's batches, and its rows: those of the batch `i` are `first[i]` … `stop[i] - 1`. It goes on as it came where
+    it is `whole`."""
+
+    rows: pa.RecordBatch
+    kept: Kept
+    headers: "Headers"
+    offsets: "NDArray[np.int64]"
+    first: "NDArray[np.int64]"
+    stop: "NDArray[np.int64]"
+    whole: "NDArray[np.bool_]"
+    are_distinct: bool
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, kept: Kept) -> Self:
+        import numpy as np
+
+        from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, RECORDS, TOTAL_BYTES, read_headers
+
+        offsets = rows.column("offset").to_numpy()
+        headers = read_headers(kept.payload, 0, len(kept.payload))
+        table = headers.table
+        first = np.searchsorted(offsets, table[:, BASE_OFFSET])
+        stop = np.searchsorted(offsets, table[:, NEXT_OFFSET])
+        distinct = np.append(0, np.cumsum(np.diff(offsets, prepend=-1) != 0))
+        whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
+        whole &= distinct[stop] - distinct[first] == table[:, RECORDS]
+        whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(_BYTES)
+        return cls(rows, kept, headers, offsets, first, stop, whole, int(distinct[-1]) == len(offsets))
+
+    def as_it_came(self, row: int) -> Part:
+        from sparkmirror.batch.headers import POSITION, TOTAL_BYTES
+
+        at, size = self.headers.table[row, POSITION : TOTAL_BYTES + 1].tolist()
+        return Part(self._rows(row, row + 1), batch=self.kept.payload[at : at + size])
+
+    def pick(self, row: int, codec: "Codec", batch_bytes_max: int) -> tuple[Part, int] | None:
+        """The records from this batch on as one batch; None where they are to be decoded."""
+        import numpy as np
+
+        from sparkmirror.batch.headers import RECORDS, TOTAL_BYTES
+        from sparkmirror.batch.picking import pick
+
+        if self.kept.returned or not self.are_distinct:
+            return None
+        mixed = self._mixed(row)
+        table = mixed.table[row:]
+        taken = (self.stop - self.first)[row : len(mixed)] / np.maximum(table[:, RECORDS], 1)
+        expected = np.cumsum(np.minimum(taken, 1.0) * table[:, TOTAL_BYTES])
+        enough = max(int(np.searchsorted(expected, batch_bytes_max * _FULL, "right")), 1)
+        wanted = self.offsets[self.first[row] : self.stop[row + enough - 1]]
+        some = mixed.rows(0, row + enough)
+        piece, reached = pick(self.kept.payload, some, row, wanted, codec, self.kept.bound, _CHUNK_BYTES)
+        if len(piece.data) > batch_bytes_max:
+            return None
+        return Part(self._rows(row, reached), piece=piece), reached
+
+    def restore(self, row: int) -> tuple[Part, int]:
+        """The records from this batch on, with what was set in place of what they had."""
+        from sparkmirror.batch.columns import decode_some
+
+        kept = self.kept
+        columns, reached = decode_some(
+            kept.payload, self._mixed(row), row, bound=kept.bound, enough_bytes=_CHUNK_BYTES, are_checked=True
+        )
+        own = self._rows(row, reached)
+        return Part(own, _restore(own, columns, kept.returned)), reached
+
+    def _mixed(self, row: int) -> "Headers":
+        """The batches up to the next one that goes on as it came."""
+        behind = self.whole[row:].nonzero()[0]
+        return self.headers.rows(0, row + int(behind[0])) if len(behind) else self.headers
+
+    def _rows(self, row: int, reached: int) -> pa.RecordBatch:
+        return self.rows.slice(self.first[row], self.stop[reached - 1] - self.first[row])
 
 
 def join_few(rows: Sequence[pa.RecordBatch], kept: Kept) -> Piece | None:

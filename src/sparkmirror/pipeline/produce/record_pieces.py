@@ -65,7 +65,10 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
     _check_size(rows, kept.returned, origin)
     whole = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
     pieces: Pieces = []
-    for part in join(whole, kept):
+    for part in join(whole, kept, origin.codec, BATCH_BYTES_MAX):
+        if part.piece is not None:
+            pieces.append((home, part.piece))
+            continue
         if part.columns is None and _stays_home(part.rows, kept.returned, origin):
             pieces.append((home, _as_it_came(part)))
             continue

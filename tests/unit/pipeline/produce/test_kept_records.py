@@ -17,7 +17,7 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.record_rows import Decoding
 from sparkmirror.pipeline.produce import kept_records, record_pieces
-from sparkmirror.pipeline.produce.kept_records import Kept
+from sparkmirror.pipeline.produce.kept_records import Kept, _Run
 from sparkmirror.pipeline.produce.record_pieces import Origin, make_pieces
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD, RUN, Row
@@ -112,6 +112,29 @@ def test_rows_that_are_of_no_record_of_the_run_are_refused() -> None:
     for other in (batch_of(10, 3), batch_of(0, 2), b""):
         with pytest.raises(ProtocolError, match=r"of no record"):
             pieces_of(other, rows)
+
+
+def test_what_a_filter_leaves_of_larger_batches_is_picked_without_being_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    payload = b"".join(batch_of(at, 50, Codec.NONE) for at in range(0, 500, 50))
+    kept = set(range(100)) | set(range(101, 500, 2))
+    rows = rows_of(payload, kept)
+    monkeypatch.setattr(_Run, "restore", None)
+    origin = Origin(TopicPartition("orders", 1), "A.orders", Codec.NONE)
+    found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), origin, no_sizes)]
+    assert [offset for piece in found for offset in offsets_of(piece)] == sorted(kept)
+    assert [piece.records for piece in found] == [50, 50, 200], "two batches as they came, and one of all that is left"
+
+
+def test_what_would_be_more_than_a_batch_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_pieces, "BATCH_BYTES_MAX", 20_000)
+    payload = batch_of(0, 100, Codec.NONE)
+    rows = rows_of(payload, set(range(1, 100)))
+    origin = Origin(TopicPartition("orders", 1), "A.orders", Codec.NONE)
+    found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), origin, no_sizes)]
+    assert [offset for piece in found for offset in offsets_of(piece)] == list(range(1, 100))
+    assert max(len(piece.data) for piece in found) <= 20_000 and len(found) == 6
 
 
 @given(st.data())
