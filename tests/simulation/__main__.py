@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from secrets import randbits
 
 from tests.simulation.mutations import mutate
@@ -21,11 +20,11 @@ if "--mutation" in sys.argv:
     mutate(sys.argv[sys.argv.index("--mutation") + 1])
 
 from tests.simulation.faults import EVERY_FAULT
-from tests.simulation.history import Result, Script, plan, read_scripts, run, write_scripts
+from tests.simulation.history import Result, run
+from tests.simulation.scripts import PAST_FAILURES, Script, past_failures, plan, write_scripts
 from tests.simulation.shrink import shrink
 
 _OFTEN, _NEVER_MAX = 5, 6
-_PAST = Path(__file__).with_name("past_failures.json")
 
 
 def main() -> int:
@@ -38,7 +37,7 @@ def main() -> int:
         result = run(plan(options.seed), is_told=True)
         small = _tell(result, shrinks=options.shrink)
         if options.keep:
-            _PAST.write_text(write_scripts([*read_scripts(_PAST.read_text()), small.script]))
+            PAST_FAILURES.write_text(write_scripts([*past_failures(), small.script]))
         return bool(result.problems)
     return _search(options)
 
@@ -62,7 +61,7 @@ def _options() -> argparse.Namespace:
 
 def _scripts(options: argparse.Namespace) -> Iterator[Script]:
     if options.past:
-        yield from read_scripts(_PAST.read_text())
+        yield from past_failures()
         return
     seed = randbits(40) if options.first is None else options.first
     while True:

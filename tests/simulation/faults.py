@@ -56,6 +56,11 @@ class Fault(NamedTuple):
     draw: int
 
 
+def kind_of(fault: Fault) -> str:
+    """The fault's name, without the event that it strikes at."""
+    return fault.name.partition(_AT)[0].partition(_AFTER)[0]
+
+
 ACL_EVENTS = ("CreateAcls", "CreateAcls", "DeleteAcls")
 """Of the ACL job: the target's ACLs are changed."""
 SETTINGS_EVENTS = ("IncrementalAlterConfigs",)

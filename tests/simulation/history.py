@@ -1,11 +1,9 @@
 """One history: a source that is written to, a mirror, and what happens to them, all by one seed."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from random import Random
 
-import msgspec
 from tests.simulation.acls_judge import AclJudge
 from tests.simulation.checker import Checker
 from tests.simulation.cluster import COMPACTED, Cluster, Partition
@@ -13,33 +11,13 @@ from tests.simulation.consumers import Readers
 from tests.simulation.environment import simulated
 from tests.simulation.failing_over import Person
 from tests.simulation.faults import (
-    ACL_EVENTS,
-    ACL_FAULTS,
-    EVENTS,
-    FAULTS,
-    FREQUENT_EVENTS,
-    GROUP_EVENTS,
-    GROUP_FAULTS,
-    HEARTBEAT_FAULTS,
-    JOB_EVENTS,
-    JOB_FAULTS,
-    SETTINGS_EVENTS,
-    SETTINGS_FAULTS,
     SOURCE_EVENTS,
-    Fault,
-    FaultKind,
     order_resume,
     strike,
 )
 from tests.simulation.heartbeats import HeartbeatJudge
 from tests.simulation.kept import (
-    KEPT_EVENTS,
-    KEPT_FAULTS,
-    LEFT_OUT,
     OLD_SECONDS,
-    SELDOM,
-    Kept,
-    draw_kept,
     lose_ledger,
     rebuild,
     watch_expiry,
@@ -48,6 +26,7 @@ from tests.simulation.kept_judge import Causes, KeptChecker
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.scheduler import EVENTS_MAX, World
+from tests.simulation.scripts import Script
 from tests.simulation.settings import ALTER_CONFIGS, BYTES_MAX
 from tests.simulation.settings_judge import PROTECTED, SettingsJudge
 from tests.simulation.sharing import SharedMirror
@@ -67,68 +46,10 @@ from sparkmirror.policy.partitioner import murmur2_partition
 TOPIC = "orders"
 _HEAL_SECONDS_MAX = 240.0
 _LOOK_SECONDS, _PAIR_SECONDS = 1.5, 2.0
-_AT_EVENT_SHARE = 0.5
-_JOBS_SHARE = 0.4
 _GROUPS_SECONDS_MAX, _LOOKS_SECONDS = 45.0, 32.0
 """The jobs look at all checkpoints every 30 s, which matters where a log of the target was lost."""
-_NAMES_STAY_SHARE = 0.4
-_ACLS_SHARE, _REVOKES_SHARE = 0.4, 0.7
-_HEARTBEATS_SHARE = 0.4
-_SETTINGS_SHARE, _SOURCE_DEFAULTS_SHARE = 0.4, 0.3
 _SETTLED_SECONDS_MAX = 45.0
 """In which the jobs of settings and ACLs have looked twice, once all is well."""
-_FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
-_RHYTHMS = ("steady", "calm", "bursts")
-_KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
-_LARGE_KEY_BYTES = 16_000
-"""So large records fill the memory that readers lend to writers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """All that decides a history: its seed, what kind of flow it is, and the faults in their order.
-
-    `rhythm` is how its source is written to; `focus` is the place that most faults strike, where they have a choice.
-    More than one of `processes` share the flow as a group. With `jobs` the driver's jobs run, and a group reads.
-    Records have keys of some `key_bytes` more than they need. With `has_transactions` most are written in transactions,
-    and batches are compressed; `read_committed` is what the mirror reads. Where it `resizes`, epochs begin with another
-    number of tasks, and end for more. With `names_stay` topics keep their names on the target. `settings` says that
-    remote topics follow the source's settings, and where the defaults come from: `target` or `source`. `acls`
-    says that ACLs are copied, and what becomes of those that the source has no more: `keep` or `revoke`.
-    With `heartbeats` the leading process sends them. With `kept` the flow keeps offsets.
-    """
-
-    seed: int
-    exactly_once: bool
-    is_old_target: bool
-    is_old_source: bool
-    partitions: int
-    tasks: int
-    epoch_seconds: int
-    seconds: float
-    faults: tuple[Fault, ...]
-    rhythm: str = "steady"
-    focus: int = 0
-    processes: int = 1
-    jobs: bool = False
-    key_bytes: int = 0
-    has_transactions: bool = False
-    read_committed: bool = False
-    resizes: bool = False
-    names_stay: bool = False
-    settings: str = ""
-    acls: str = ""
-    heartbeats: bool = False
-    kept: Kept | None = None
-
-
-def read_scripts(text: str) -> list[Script]:
-    """Histories kept as JSON: they stay what they are when the weights of faults change."""
-    return msgspec.json.decode(text, type=list[Script])
-
-
-def write_scripts(scripts: Sequence[Script]) -> str:
-    return "[\n" + ",\n".join(msgspec.json.encode(script).decode() for script in scripts) + "\n]\n"
 
 
 @dataclass(slots=True)
@@ -142,92 +63,6 @@ class Result:
     simulated_seconds: float = 0.0
     records: int = 0
     pairs: set[tuple[str, str]] = field(default_factory=set)
-
-
-def plan(seed: int) -> Script:
-    """What the seed says: one fault to sixteen, often close together."""
-    if Random(f"kept offsets of {seed}").random() < _KEPT_SHARE:
-        return _plan_kept(seed)
-    random = Random(seed)
-    more = Random(f"more of {seed}")
-    has_jobs, processes = more.random() < _JOBS_SHARE, more.choice((1, 1, 1, 2))
-    is_flooded, is_large = more.random() < _FLOODS_SHARE, more.random() < _LARGE_SHARE
-    has_transactions, read_committed = more.random() < _TRANSACTIONS_SHARE, more.random() < 0.6
-    resizes, names_stay = more.random() < _RESIZES_SHARE, more.random() < _NAMES_STAY_SHARE
-    has_settings = more.random() < _SETTINGS_SHARE and has_jobs
-    settings = "source" if more.random() < _SOURCE_DEFAULTS_SHARE else "target"
-    has_acls = more.random() < _ACLS_SHARE and has_jobs
-    acls = "revoke" if more.random() < _REVOKES_SHARE else "keep"
-    has_heartbeats = more.random() < _HEARTBEATS_SHARE and has_jobs
-    seconds = random.choice((8.0, 15.0, 25.0))
-    names, events, faults_max = _swarm(
-        random, FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {})
-        | (SETTINGS_FAULTS if has_settings else {}) | (ACL_FAULTS if has_acls else {})
-        | (HEARTBEAT_FAULTS if has_heartbeats else {}),
-        (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1), *SETTINGS_EVENTS * has_settings,
-         *ACL_EVENTS * has_acls),
-    )  # fmt: skip
-    faults = _draw_faults(random, names, events, faults_max, seconds)
-    return Script(
-        seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
-        random.choice((1, 1, 2)) + 2 * resizes, random.choice((4, 10, 600, 600)), seconds,
-        faults,
-        random.choice(_RHYTHMS if not is_flooded else ("floods",)), random.randrange(6),
-        processes, has_jobs, _LARGE_KEY_BYTES * is_large, has_transactions, read_committed, resizes,
-        names_stay and has_jobs, settings if has_settings else "",
-        acls if has_acls else "", has_heartbeats,
-    )  # fmt: skip
-
-
-def _draw_faults(
-    random: Random, names: Sequence[str], events: Sequence[str], faults_max: int, seconds: float
-) -> tuple[Fault, ...]:
-    at, faults = 0.5, []
-    for _ in range(random.randint(1, faults_max)):
-        at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
-        at_event = random.choice((" @ ", " @ ", " @ ", " after ")) + random.choice(events)
-        event = at_event if random.random() < _AT_EVENT_SHARE else ""
-        faults.append(Fault(round(at % seconds, 4), random.choice(names) + event, random.getrandbits(32)))
-    return tuple(sorted(faults, key=lambda f: f.at))
-
-
-def _plan_kept(seed: int) -> Script:
-    """A flow that keeps offsets. Nothing of it is drawn from the numbers of other histories."""
-    random = Random(f"a flow that keeps offsets {seed}")
-    has_jobs, processes = random.random() < _KEPT_JOBS_SHARE, random.choice((1, 1, 1, 2))
-    known = FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {}) | KEPT_FAULTS
-    weights = {name: (1 if name in SELDOM else kind[0], kind[1]) for name, kind in known.items()}
-    names, events, faults_max = _swarm(
-        random, {name: kind for name, kind in weights.items() if name not in LEFT_OUT},
-        (*EVENTS, *KEPT_EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
-    )  # fmt: skip
-    seconds = random.choice((8.0, 15.0, 25.0))
-    faults = _draw_faults(random, names, events, faults_max, seconds)
-    return Script(
-        seed, exactly_once=False, is_old_target=random.random() < 0.4, is_old_source=random.random() < 0.3,
-        partitions=random.choice((1, 2, 3)), tasks=random.choice((1, 1, 2)), epoch_seconds=random.choice((4, 10, 600)),
-        seconds=seconds, faults=faults, rhythm=random.choice((*_RHYTHMS, "floods")), focus=random.randrange(6),
-        processes=processes, jobs=has_jobs, has_transactions=random.random() < _KEPT_TRANSACTIONS_SHARE,
-        read_committed=random.random() < _KEPT_COMMITTED_SHARE, resizes=random.random() < _RESIZES_SHARE,
-        names_stay=has_jobs and random.random() < _NAMES_STAY_SHARE, kept=draw_kept(random),
-    )  # fmt: skip
-
-
-def _swarm(
-    random: Random, faults: Mapping[str, FaultKind], events: Sequence[str]
-) -> tuple[list[str], Sequence[str], int]:
-    """The faults to choose from, as often as they weigh, the events that they strike at, and how many at most.
-
-    Two of three histories draw from a few kinds of faults and of events only, so that these meet each other more often
-    (swarm testing; Groce et al., ISSTA 2012). In half of them all kinds weigh the same.
-    """
-    names = [name for name, (weight, _) in faults.items() for _ in range(weight)]
-    if random.random() < 1 / 3:
-        return names, events, 8
-    kinds = list(faults) if random.random() < 1 / 2 else names
-    chosen = {random.choice(kinds) for _ in range(random.randint(2, 5))}
-    few = [random.choice(FREQUENT_EVENTS), *(random.choice(events) for _ in range(random.randint(0, 3)))]
-    return [name for name in kinds if name in chosen], few, 16
 
 
 class Scene:

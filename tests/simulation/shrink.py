@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.simulation.history import Result, Script
+from tests.simulation.history import Result
+from tests.simulation.scripts import Script
 
 Play = Callable[[Script], Result]
 

@@ -6,8 +6,9 @@ import pytest
 from tests.simulation.acls import CREATE_ACLS, DELETE_ACLS
 from tests.simulation.cluster import Cluster
 from tests.simulation.environment import simulated
-from tests.simulation.history import Scene, plan
+from tests.simulation.history import Scene
 from tests.simulation.scheduler import Process, World
+from tests.simulation.scripts import plan
 
 from sparkmirror.kafka.acls import _create_request, _delete_request
 from sparkmirror.kafka.admin import Admin

@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 from secrets import randbits
 
-from tests.simulation.history import read_scripts
+from tests.simulation.scripts import past_failures
 
-PAST_FAILURES = Path(__file__).with_name("past_failures.json")
-"""Histories that once showed something: a promise broken, or a broker simulated otherwise than real ones are."""
 _FRESH = 60
 _ROOT = Path(__file__).parents[2]
 
@@ -30,7 +28,7 @@ def commit_seed() -> int:
 def test_histories_that_failed_once_hold_what_is_promised() -> None:
     done = simulate("--past")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(read_scripts(PAST_FAILURES.read_text()))} histories" in done.stdout
+    assert f"{len(past_failures())} histories" in done.stdout
 
 
 def test_fresh_histories_hold_what_is_promised() -> None:
