@@ -248,7 +248,9 @@ class KeptChecker(Checker):
         """Or FAILED, unless a person rebuilds it. Who still sleeps has not met all that it is to say."""
         if any(process.frozen_until > self._scene.world.now for process in self._scene.mirror.processes):
             return False
-        view, kept, failed = self.view(), self._scene.script.kept, self._for_good()
+        view, kept = self.view(), self._scene.script.kept
+        # Who was killed since may take long to come to it again.
+        failed = self._for_good().keys() & self._scene.causes.failed().keys()
         lately = self._lately_failed()
         for partition in self._scene.sources():
             where = partition.where
