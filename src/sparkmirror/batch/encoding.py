@@ -88,8 +88,10 @@ def find_spans(offsets: NDArray[np.int64], before: int = -1) -> tuple[Span, ...]
     steps = np.diff(offsets, prepend=before)
     starts = np.append(0, np.flatnonzero(steps[1:] != 1) + 1)
     if steps.all():  # no offset comes twice
-        saved_bits = _RANGE_BITS * len(starts) - int(offsets[-1] - offsets[0])
-        return tuple(_as_bits(offsets)) if saved_bits > 0 and len(starts) > 1 else _as_ranges(offsets, starts)
+        if len(starts) == 1:
+            return (Span(int(offsets[0]), len(offsets)),)
+        far = np.flatnonzero(steps[1:] > BITS_MAX) + 1
+        return tuple(span for part in np.split(offsets, far) for span in _distinct_spans(part))
     spans: list[Span] = []
     edges = np.append(starts, len(offsets))
     for start, stop in pairwise(edges.tolist()):
@@ -109,9 +111,14 @@ def range_sizes(offsets: NDArray[np.int64]) -> list[int]:
     return sizes
 
 
-def _as_ranges(offsets: NDArray[np.int64], starts: NDArray[np.int64]) -> tuple[Span, ...]:
+def _distinct_spans(offsets: NDArray[np.int64]) -> Iterator[Span]:
+    """By ranges, or by bits where these take less."""
+    starts = np.append(0, np.flatnonzero(np.diff(offsets) != 1) + 1)
+    saved_bits = _RANGE_BITS * len(starts) - int(offsets[-1] - offsets[0])
+    if saved_bits > 0 and len(starts) > 1:
+        return _as_bits(offsets)
     sizes = np.diff(starts, append=len(offsets))
-    return tuple(map(Span, offsets[starts].tolist(), sizes.tolist()))
+    return map(Span, offsets[starts].tolist(), sizes.tolist())
 
 
 def _as_bits(offsets: NDArray[np.int64]) -> Iterator[Span]:

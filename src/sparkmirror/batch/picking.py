@@ -60,6 +60,8 @@ def pick(
     opened = open_batches(buffer, headers, first, bound, enough_bytes, are_checked=True)
     reached = first + len(opened.ranges)
     there = wanted[: int(np.searchsorted(wanted, opened.table[-1, NEXT_OFFSET]))]
+    if not len(there):
+        raise ProtocolError(f"a row of the offset {wanted[0]} is of no record of the batches that it came with")
     data = bytearray(HEADER_BYTES + int(np.diff(opened.ranges).sum()) + _GROWTH_BYTES * len(there))
     size, first_ms, latest_ms = _fill(data, opened, there, headers, first)
     if codec is Codec.NONE:

@@ -10,6 +10,7 @@ source offset translates to the place from which a consumer of the target sees e
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -130,7 +131,7 @@ class OffsetMap:
             self._add(Segment(begin, max(head.target - 2 * missing, 0), _FLAT, exact=False))
         self._add(head)
         self.segments += chunk.segments[1:]
-        self._weigh()
+        self.weight += sum(segment.weight for segment in chunk.segments[1:])
         self._reach(chunk.end_source, chunk.end_target)
 
     def _add_missing(self, head: Segment) -> None:
@@ -316,9 +317,8 @@ class OffsetMap:
 
     def records_between(self, first: int, end: int) -> int:
         """Records that were mirrored of source offsets from `first` up to `end`; at most, where that is not certain."""
-        certain = sum(
-            max(min(at + records, end) - max(at, first), 0) for at, records, _ in self.stretches() if at < end
-        )
+        inside = takewhile(lambda stretch: stretch[0] < end, self.stretches(first))
+        certain = sum(min(at + records, end) - at for at, records, _ in inside)
         uncertain = sum(
             max(min(next_first, end) - max(segment.first, first), 0)
             for segment, (next_first, _) in zip(self.segments, self._bounds(), strict=True)

@@ -3,6 +3,7 @@
 Called by `verify.job`.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -20,6 +21,9 @@ SPAN_OFFSETS: Final = 500_000
 """The size of one Spark task: half a second of reading at a gigabyte a second, with records of a kilobyte."""
 _ANYWHERE: Final = 1 << 63
 _STRETCHES_MAX: Final = 1000
+_NEWEST_MAX: Final = 8192
+"""So many stretches of a partition are compared by their places, those before as a region: a map with a bit for each
+offset has a hundred thousand of them."""
 _REGION_MAX: Final = 500_000
 """The greatest number of target offsets between two stretches whose records are compared; they are held in memory,
 some 300 MB for so many."""
@@ -123,7 +127,7 @@ def _plan(standing: Standing, span_offsets: int) -> tuple[list[Span], list[Uncom
         return [], list(_uncompared(standing, standing.source_start, standing.position, NO_MAP))
     begin = found.segments[0]
     left_out = [*_before_map(standing, begin.first, begin.target)]
-    whole = [Stretch(*one) for one in found.stretches()]
+    whole = [Stretch(*one) for one in deque(found.stretches(), _NEWEST_MAX)]
     kept = [clipped for stretch in whole if (clipped := _clip(stretch, standing)) is not None]
     left_out += _clipped(standing, whole, kept)
     from_begin = standing.source_start <= begin.first and standing.target_start <= begin.target

@@ -79,6 +79,12 @@ def test_a_record_that_is_not_there_is_named() -> None:
         list(pick_all(log, [7, 8, 9], Codec.NONE))
 
 
+def test_batches_without_any_of_the_records_are_refused() -> None:
+    log = memoryview(encode_batch([(None, b"a")], base_offset=5))
+    with pytest.raises(ProtocolError, match="of the offset 9 is of no record of the batches"):
+        pick(log, read_headers(log, 0, len(log)), 0, np.array([9]), Codec.NONE, USUAL_BOUND, 1 << 20)
+
+
 def test_what_is_damaged_or_becomes_too_much_is_refused() -> None:
     log = bytearray(encode_batch([Record(0, 0, None, b"a")], Codec.NONE))
     log[HEADER_BYTES] = 0x7E

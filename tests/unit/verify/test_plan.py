@@ -5,6 +5,7 @@ from itertools import pairwise
 from random import Random
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +90,15 @@ def test_what_the_map_is_too_coarse_for_is_left_out_and_said() -> None:
         (0, 100, 0, 100), (1_000_100, 1_000_150, 1_000_100, 1_000_150)
     ]  # fmt: skip
     assert rest == [left_out(100, 1_000_100, plan.COARSE)]
+
+
+def test_of_a_map_of_bits_the_newest_ranges_are_compared_by_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies before them is compared as a region: a hundred thousand stretches would be as many rows."""
+    monkeypatch.setattr(plan, "_NEWEST_MAX", 3)
+    found = mapped(*((at * 2, 1, at) for at in range(1000)))
+    (one,), rest = plan_spans(standing(found))
+    assert [stretch.first for stretch in one.stretches] == [1994, 1996, 1998]
+    assert ((one.first, one.target_first), rest) == ((0, 0), [])
 
 
 def test_a_coarse_beginning_is_compared_only_as_long_as_both_sides_have_all_of_it() -> None:

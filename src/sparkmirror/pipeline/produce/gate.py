@@ -71,6 +71,7 @@ class SequenceGate:
             if assigned.unknown:  # without a buffer no position of it is ever stored
                 self._task_metrics.assigned(where)
                 self._task_metrics.failed[where] = assigned.unknown
+                self._task_metrics.retry_at_ms.pop(where, None)
                 self._left.add(where)
                 continue
             self._left.discard(where)

@@ -48,12 +48,14 @@ class Isolation:
 
     def fail(self, buffer: PartitionBuffer, reason: str) -> None:
         """Pause a partition at the reader and report why; it is rewound when all its answers are in."""
-        if not buffer.is_failed:
+        if not (buffer.is_failed or self._gate.has_left(buffer)):
             buffer.fail(reason)
             self._pause(buffer, reason)
 
     def hold(self, buffer: PartitionBuffer, reason: str) -> None:
         """As `fail`, for a cause that no retry removes: it goes on in a later run with another setting."""
+        if self._gate.has_left(buffer):
+            return
         has_failed = buffer.is_failed
         buffer.hold(reason)
         if not has_failed:
@@ -78,7 +80,7 @@ class Isolation:
         self._gate.release_if_idle(buffer)
         pause = min(_RETRY_SECONDS * 2 ** (buffer.failures - 1), _RETRY_SECONDS_MAX)
         buffer.settle(math.inf if buffer.is_held else time.monotonic() + pause)
-        if not buffer.is_held:
+        if not (buffer.is_held or self._gate.has_left(buffer)):
             self._task_metrics.retry_at_ms[buffer.source] = round((time.time() + pause) * 1000)
         self.back_off(buffer, buffer.retry_at)
 

@@ -112,6 +112,28 @@ def test_the_retry_of_a_partition_that_was_released_does_not_hide_why_it_cannot_
     ward.isolation.wake_up(buffer, buffer.retry_at)
     assert ward.task_metrics.failed == {buffer.source: "the source's topic was made again"}
     assert ward.reader.orders == [(3, True, 0)]
+    assert ward.task_metrics.retry_at_ms == {}
+
+
+def test_a_partition_that_has_left_cannot_fail_any_more() -> None:
+    """A transaction that fails, fails all partitions of the task: also those that wait for nothing."""
+    ward = Ward()
+    buffer = ward.buffer(3, busy=False)
+    ward.gate.take_release(Delivery("release", buffer.source, None, 0, 0, 0, -1, -1, memoryview(b""), None, 0))
+    ward.isolation.fail(buffer, "the target does not take the marker")
+    ward.isolation.hold(buffer, "nothing goes on")
+    assert (ward.task_metrics.failed, ward.reader.orders) == ({}, [])
+
+
+def test_a_partition_that_leaves_while_it_fails_has_no_time_of_a_retry() -> None:
+    ward = Ward()
+    buffer = ward.buffer(3)
+    ward.isolation.fail(buffer, "too large")
+    ward.gate.take_release(Delivery("release", buffer.source, None, 0, 0, 0, -1, -1, memoryview(b""), None, 0))
+    assert buffer.head is not None
+    buffer.refuse(buffer.head, in_doubt=False)
+    ward.isolation.settle(buffer)
+    assert (ward.task_metrics.failed, ward.task_metrics.retry_at_ms) == ({}, {})
 
 
 def test_a_retry_by_order_comes_before_its_time_and_begins_the_pauses_again() -> None:

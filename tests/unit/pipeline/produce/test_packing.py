@@ -371,6 +371,8 @@ def test_what_a_filter_leaves_takes_a_bit_for_each_offset() -> None:
     assert spans[0].bits == int("01" * 2048, 2)
     far = np.array([0, 1, 5000, 5001, 10_000])
     assert find_spans(far) == (Span(0, 2), Span(5000, 2), Span(10_000, 1))
+    parted = np.append(np.arange(0, 1000, 2), np.arange(600_000, 601_000, 2))
+    assert [(span.first_offset, span.records) for span in find_spans(parted)] == [(0, 500), (600_000, 500)]
 
 
 def test_what_is_left_of_a_run_is_merged_with_the_runs_behind_it() -> None:
