@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from tests.flows import flow_of
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
-from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA
+from sparkmirror.pipeline.relay.options import RETURNED_COLUMNS
+from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA, WRITTEN_COLUMNS, record_ddl, record_schema
 from sparkmirror.spark.record_plan import transform
 from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
@@ -53,11 +53,11 @@ def outcome(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[Any
 
 def _fill(found: Any, returned: frozenset[str], rows: tuple[tuple[Any, ...], ...]) -> Any:
     """As the writer does, by the record's offset."""
-    values = found.asDict()
+    values = dict.fromkeys(WRITTEN_COLUMNS) | found.asDict()
     home = {"target_topic": f"A.{found.topic}", "target_partition": found.partition}
     for given in (dict(zip(RECORD_SCHEMA.names, one, strict=True)) for one in rows):
         if found.kind in ("record", "dead") and given["offset"] == found.offset:
-            values |= {name: (home | given)[name] for name in RETURNED_COLUMNS.difference(returned, ("timestamp",))}
+            values |= {name: (home | given)[name] for name in RETURNED_COLUMNS.difference(returned)}
     return Row(**values)
 
 
@@ -487,7 +487,8 @@ def test_what_does_not_work_on_one_record_at_a_time_is_refused(spark: SparkSessi
 @pytest.mark.parametrize(
     ("lines", "carried", "returned"),
     [
-        ("transforms.where = offset >= 0 AND partition < 9 AND topic <> 'x' AND timestamp > '2001-01-01'", "", ""),
+        ("transforms.where = offset >= 0 AND partition < 9 AND topic <> 'x'", "", ""),
+        ("transforms.where = timestamp > '2001-01-01'", "timestamp", ""),
         ("transforms.where = key IS NOT NULL", "key", ""),
         ("transforms.where = exists(headers, one -> one.key = 'a')", "headers", ""),
         ("transforms.where = get_json_object(cast(value AS string), '$.id') > 5", "value", ""),
@@ -498,7 +499,7 @@ def test_what_does_not_work_on_one_record_at_a_time_is_refused(spark: SparkSessi
             "key value",
             "key target_topic",
         ),
-        ("transforms.set.timestamp = timestamp + interval 1 day", "", "timestamp"),
+        ("transforms.set.timestamp = timestamp + interval 1 day", "timestamp", "timestamp"),
         ("transforms.deadletter.when = value IS NULL\ntransforms.deadletter.topic = dead", "headers value",
          "headers target_topic"),
         (f"transforms.function = {HERE}:clean", "key value", "key target_topic"),  # it drops headers
@@ -513,5 +514,8 @@ def test_columns_that_no_step_reads_or_sets_do_not_pass(
 ) -> None:
     made = transform(spark.createDataFrame([row("record")], RECORD_DDL), flow_of(lines + "\n"))
     assert (made.carried, made.returned) == (set(carried.split()), set(returned.split()))
-    kept = CARRIED_COLUMNS - made.returned
-    assert all(written[name] is None for written in made.written.collect() for name in kept)
+    assert set(made.written.columns).intersection(RETURNED_COLUMNS) == made.returned
+    rows = spark.createDataFrame([row("record")], RECORD_DDL).select(*record_schema(made.carried).names)
+    again = transform(rows, flow_of(lines + "\n"))
+    assert (again.written.schema, again.written.collect()) == (made.written.schema, made.written.collect())
+    assert record_ddl(made.carried) == ", ".join(f"{one.name} {one.dataType.simpleString()}" for one in rows.schema)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from sparkmirror.pipeline.relay.options import RunsOptions
+from sparkmirror.pipeline.relay.options import RunsOptions, carried_columns
 
 if TYPE_CHECKING:
     from sparkmirror.spark.run_reader import FlowRecordsReader
@@ -23,9 +23,9 @@ class FlowRecords(DataSource):
         return "flow-records"
 
     def schema(self) -> str:
-        from sparkmirror.pipeline.relay.schema import RECORD_DDL
+        from sparkmirror.pipeline.relay.schema import record_ddl
 
-        return RECORD_DDL
+        return record_ddl(carried_columns(self.options))
 
     def streamReader(self, schema: Any) -> "FlowRecordsReader":  # noqa: ARG002
         from sparkmirror.spark.run_reader import FlowRecordsReader

@@ -5,7 +5,6 @@ are in the same DataFrame, so each condition and each new column is wrapped: it 
 Steps see the columns of VIEW; the names of all others begin with two underscores.
 """
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,8 +14,8 @@ from pyspark.sql.types import ArrayType
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns
-from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
-from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_SCHEMA, WRITTEN_COLUMNS
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
+from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_DDL, RECORD_SCHEMA, written_columns
 from sparkmirror.spark.avro_functions import refuse_misfits, register_avro_functions
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
@@ -41,7 +40,7 @@ _TIMESTAMP_MS_MAX = 1 << 52
 
 class Transformed(NamedTuple):
     """The writer's rows; `carried` are the columns of a record that the steps read, `returned` those that they set.
-    All others are null in `written`: the writer has them from the run's batches."""
+    No others of a record are in `written`: the writer has them from the run's batches."""
 
     written: DataFrame
     carried: frozenset[str]
@@ -61,7 +60,7 @@ def query_records(
     made = transform(source.load(), flow)
     if made.carried < CARRIED_COLUMNS:
         made = transform(source.option("carried", ",".join(sorted(made.carried))).load(), flow)
-    has_content = not made.returned.isdisjoint(CARRIED_COLUMNS)
+    has_content = not made.returned.isdisjoint(CONTENT_COLUMNS)
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _CONTENT_BYTES if has_content else _UNCOUNTED)
     return (
         made.written.writeStream.format("flow-records")
@@ -78,7 +77,7 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
     register_tables(rows.sparkSession, flow)
     register_schema_functions(rows.sparkSession, flow)
     register_avro_functions(rows.sparkSession, flow)
-    frame = begin = _show(rows, flow)
+    frame = begin = _show(_completed(rows), flow)
     for step in flow.transforms.steps:
         match step:
             case Keep():
@@ -119,6 +118,13 @@ def _read_by(written: DataFrame, rows: DataFrame) -> frozenset[str]:
         for at in range(references.size()):
             found.add(ids.get(str(references.apply(at).exprId().toString()), ""))
     return frozenset(found - {""})
+
+
+def _completed(rows: DataFrame) -> DataFrame:
+    """With the columns of a record that are not there, since no step reads them, as nulls."""
+    kinds = dict(column.split(" ", 1) for column in RECORD_DDL.split(", "))
+    lacking = {name: F.lit(None).cast(kinds[name]) for name in RECORD_SCHEMA.names if name not in rows.columns}
+    return rows.withColumns(lacking) if lacking else rows
 
 
 def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
@@ -200,13 +206,10 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
     return frame.select(*(changed[name].alias(name) if name in changed else F.col(name) for name in frame.columns))
 
 
-def _finish(frame: DataFrame, returned: Collection[str]) -> DataFrame:
+def _finish(frame: DataFrame, returned: frozenset[str]) -> DataFrame:
     """The writer's columns. A timestamp that no step set is the record's to the bit. Nothing is observed: that would
     cost each record, and cut the code that Spark generates in two."""
     hidden = {name: F.col(f"__{name}") for name in _HIDDEN}
     if "timestamp" in returned:
         hidden["timestamp"] = F.coalesce(F.unix_millis("timestamp"), F.lit(-1))
-    kept = RETURNED_COLUMNS.difference(returned, ("timestamp",))
-    nulls = {name: F.lit(None).cast(TYPES[name]) for name in kept}
-    columns = hidden | nulls
-    return frame.select(*(columns.get(name, F.col(name)).alias(name) for name in WRITTEN_COLUMNS))
+    return frame.select(*(hidden.get(name, F.col(name)).alias(name) for name in written_columns(returned)))

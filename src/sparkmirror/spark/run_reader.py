@@ -174,9 +174,9 @@ class FlowRecordsReader(KafkaRunsReader):
     """Plans as `KafkaRunsReader` does; rows are records."""
 
     def _nothing(self) -> "pa.RecordBatch":
-        from sparkmirror.pipeline.relay.schema import PADDING
+        from sparkmirror.pipeline.relay.schema import padding, record_schema
 
-        return PADDING
+        return padding(record_schema(self._options.carried))
 
     def _task_options(self, flow: "FlowConfig") -> "ReaderOptions":
         from sparkmirror.batch.unpacking import bound_for

@@ -7,6 +7,7 @@ one record as for a hundred, and a mirror that has caught up reads a few at a ti
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -20,17 +21,18 @@ from sparkmirror.batch.headers import NEXT_OFFSET, POSITION, RECORDS, Headers, r
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.pipeline.fetch.reader_options import AtLease
-from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS
 from sparkmirror.pipeline.relay.schema import (
     FLUSH,
-    PADDING,
     RECORD,
     REFUSED,
     ROW_SCHEMA,
     RUN,
     TRAIL,
     Row,
+    padding,
     record_rows,
+    record_schema,
     to_arrow,
     to_record_rows,
 )
@@ -51,19 +53,27 @@ class _Together(NamedTuple):
     codecs: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decoding:
-    """How a task's runs become records: the `carried` columns are filled, `bound` is for each batch."""
+    """How a task's runs become records: the `carried` columns are there, `bound` is for each batch."""
 
     carried: frozenset[str] = CARRIED_COLUMNS
     bound: Bound = USUAL_BOUND
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return record_schema(self.carried)
+
+    @cached_property
+    def _padding(self) -> pa.RecordBatch:
+        return padding(self.schema)
 
     def rows(self, batches: Iterator[pa.RecordBatch], at_lease: AtLease) -> Iterator[pa.RecordBatch]:
         """Rows of `pipeline.relay.schema` as rows of its `RECORD_SCHEMA`, and padding behind each batch of them;
         `at_lease` gives the bytes of a lease."""
         for batch in batches:
             yield from self._decode(batch, at_lease)
-            yield PADDING
+            yield self._padding
 
     def _decode(self, batch: pa.RecordBatch, at_lease: AtLease) -> Iterator[pa.RecordBatch]:
         shown = [row for row in _rows_of(batch) if row.kind not in (FLUSH, TRAIL)]  # which come last
@@ -89,17 +99,17 @@ class Decoding:
         at = 0
         while at < len(shown):
             if not any(payloads[at:]):
-                yield to_record_rows(rows.slice(at))
+                yield to_record_rows(rows.slice(at), schema=self.schema)
                 return
             found = self._decode_together(shown[at:], payloads[at:])
             if found is not None:
-                yield _close_together(rows.slice(at, len(found.codecs)), found, self.carried)
+                yield _close_together(rows.slice(at, len(found.codecs)), found, self.schema)
                 at += len(found.codecs)
                 continue
             if len(payloads[at]):
                 yield from self.records(shown[at], payloads[at])
             else:
-                yield to_record_rows(rows.slice(at, 1))
+                yield to_record_rows(rows.slice(at, 1), schema=self.schema)
             at += 1
 
     def _decode_together(self, shown: Sequence[Row], payloads: Sequence[memoryview]) -> _Together | None:
@@ -143,12 +153,13 @@ class Decoding:
                 if count := len(kept):
                     names = repeat(run.topic, count), repeat(run.proposed_topic, count)
                     partitions = pa.array(np.full(count, run.partition, np.int32))
-                    yield _record_rows(kept, names[0], partitions, names[1], self.carried)
+                    yield _record_rows(kept, names[0], partitions, names[1], self.schema)
                 row = stop
-            yield _closing(run, headers)
+            yield _closing(run, headers, self.schema)
         except ProtocolError as problem:
             reason = f"{problem}; {CONTENT_HINT}" if isinstance(problem, ContentTooLarge) else str(problem)
-            yield from _refuse(run, payload, headers.rows(0, row) if headers and row else None, reason.encode())
+            read = headers.rows(0, row) if headers and row else None
+            yield from _refuse(run, payload, read, reason.encode(), self.schema)
 
 
 def _rows_of(batch: pa.RecordBatch) -> list[Row]:
@@ -177,39 +188,41 @@ def _first_batches(headers: Headers, payloads: Sequence[memoryview]) -> NDArray[
     return edges if is_whole and np.isin(headers.going_back, edges).all() else None
 
 
-def _close_together(rows: pa.RecordBatch, found: _Together, carried: frozenset[str]) -> pa.RecordBatch:
+def _close_together(rows: pa.RecordBatch, found: _Together, schema: pa.Schema) -> pa.RecordBatch:
     """Each run's records, and its own row behind them."""
     columns, of_run, codecs = found
-    closing = to_record_rows(rows, codecs)
+    closing = to_record_rows(rows, codecs, schema=schema)
     if not len(columns):
         return closing
     spread = pa.array(of_run)
     names, partitions, proposed = (rows.column(name).take(spread) for name in ("topic", "partition", "proposed_topic"))
-    both = pa.concat_batches([_record_rows(columns, names, partitions, proposed, carried), closing])
+    both = pa.concat_batches([_record_rows(columns, names, partitions, proposed, schema), closing])
     own = len(columns) + np.arange(len(rows))
     behind = np.searchsorted(of_run, np.arange(len(rows)), "right")
     return both.take(pa.array(np.insert(np.arange(len(columns)), behind, own)))
 
 
-def _closing(run: Row, headers: Headers) -> pa.RecordBatch:
+def _closing(run: Row, headers: Headers, schema: pa.Schema) -> pa.RecordBatch:
     codec = int(headers.codec_of(len(headers) - 1)) if len(headers) else 0
-    return to_record_rows(to_arrow([run]), [codec])
+    return to_record_rows(to_arrow([run]), [codec], schema=schema)
 
 
-def _refuse(run: Row, payload: memoryview, read: Headers | None, reason: bytes) -> Iterator[pa.RecordBatch]:
+def _refuse(
+    run: Row, payload: memoryview, read: Headers | None, reason: bytes, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """Rows for a run of which only the batches `read` could be decoded. Memory that was lent goes back at once, so one
     row says where they end; a payload of its own is cut in two."""
     at = run.first_offset or 0
     if read is not None:
         at = max(at, int(read.table[-1, NEXT_OFFSET]))
     if run.lease is None and read is not None:
-        yield _closing(run._replace(next_offset=at, bytes=read.stop, payload=bytes(payload[: read.stop])), read)
+        yield _closing(run._replace(next_offset=at, bytes=read.stop, payload=bytes(payload[: read.stop])), read, schema)
         run = run._replace(first_offset=at, bytes=run.bytes - read.stop)
-    yield to_record_rows(to_arrow([run._replace(kind=REFUSED, payload=reason)]), offset=at)
+    yield to_record_rows(to_arrow([run._replace(kind=REFUSED, payload=reason)]), offset=at, schema=schema)
 
 
 def _record_rows(
-    columns: Columns, topics: pa.Array, partitions: pa.Array, proposed: pa.Array, carried: frozenset[str]
+    columns: Columns, topics: pa.Array, partitions: pa.Array, proposed: pa.Array, schema: pa.Schema
 ) -> pa.RecordBatch:
     values: dict[str, Any] = {
         "kind": repeat(RECORD, len(columns)),
@@ -219,5 +232,5 @@ def _record_rows(
         "offset": pa.array(columns.offsets),
         "timestamp": pa.array(columns.timestamps),
     }
-    values |= content_arrays(columns, carried)
-    return record_rows(values, len(columns))
+    values |= content_arrays(columns, CONTENT_COLUMNS.intersection(schema.names))
+    return record_rows(values, len(columns), schema)

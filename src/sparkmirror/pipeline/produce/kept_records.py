@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sparkmirror.batch.header import Codec
     from sparkmirror.batch.headers import Headers
 
-_BYTES: Final = CARRIED_COLUMNS | {"timestamp"}
 _WHOLE_BYTES_MIN: Final = 8 << 10
 """Smaller batches are gathered into larger ones, as each would be a request's only one of its partition."""
 _CHUNK_BYTES: Final = 1 << 20
@@ -110,7 +109,7 @@ class _Run:
         distinct = np.append(0, np.cumsum(np.diff(offsets, prepend=-1) != 0))
         whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
         whole &= distinct[stop] - distinct[first] == table[:, RECORDS]
-        whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(_BYTES)
+        whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(CARRIED_COLUMNS)
         return cls(rows, kept, headers, offsets, first, stop, whole, int(distinct[-1]) == len(offsets))
 
     def as_it_came(self, row: int) -> Part:
@@ -132,6 +131,8 @@ class _Run:
         table = mixed.table[row:]
         taken = (self.stop - self.first)[row : len(mixed)] / np.maximum(table[:, RECORDS], 1)
         expected = np.cumsum(np.minimum(taken, 1.0) * table[:, TOTAL_BYTES])
+        if expected[0] > batch_bytes_max:
+            return None
         enough = max(int(np.searchsorted(expected, batch_bytes_max * _FULL, "right")), 1)
         wanted = self.offsets[self.first[row] : self.stop[row + enough - 1]]
         some = mixed.rows(0, row + enough)
@@ -213,7 +214,9 @@ def _restore(rows: pa.RecordBatch, columns: "Columns", returned: Collection[str]
     picked = columns.pick(at)
     content, places = [picked.content], picked.places.copy()
     put_content({name: rows.column(name) for name in CONTENT if name in returned}, content, places)
-    timestamps = np.array(rows.column("timestamp").fill_null(-1).to_numpy())
+    timestamps = picked.timestamps
+    if "timestamp" in returned:
+        timestamps = np.array(rows.column("timestamp").fill_null(-1).to_numpy())
     joined = content[0] if len(content) == 1 else np.concatenate(content)
     return replace(picked, content=joined, timestamps=timestamps, places=places)
 

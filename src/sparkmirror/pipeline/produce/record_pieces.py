@@ -14,7 +14,7 @@ from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.kept_records import Kept, Part, as_piece, decode_batch, join, join_few
-from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
+from sparkmirror.pipeline.relay.options import CONTENT_COLUMNS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
 
 
 def _check_size(rows: Sequence[pa.RecordBatch], returned: frozenset[str], origin: Origin) -> None:
-    if not returned.isdisjoint(CARRIED_COLUMNS) and (size := sum(batch.nbytes for batch in rows)) > RANGE_BYTES_MAX:
+    if not returned.isdisjoint(CONTENT_COLUMNS) and (size := sum(batch.nbytes for batch in rows)) > RANGE_BYTES_MAX:
         what = f"make {size >> 20} MiB of the records that came together up to offset {_last_offset(rows)}"
         raise Unroutable(f"{origin.source}: the transforms {what}, more than {RANGE_BYTES_MAX >> 20}")
 

@@ -9,9 +9,10 @@ from sparkmirror.errors import ConfigError
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
 
-CARRIED_COLUMNS: Final = frozenset({"key", "value", "headers"})
+CONTENT_COLUMNS: Final = frozenset({"key", "value", "headers"})
+CARRIED_COLUMNS: Final = CONTENT_COLUMNS | {"timestamp"}
 """Columns of a record that a flow's rows have only where a step reads them."""
-RETURNED_COLUMNS: Final = CARRIED_COLUMNS | {"timestamp", "target_topic", "target_partition"}
+RETURNED_COLUMNS: Final = CARRIED_COLUMNS | {"target_topic", "target_partition"}
 """Columns that the writer takes from rows only where a step sets them."""
 STANDALONE = "standalone"
 """The run of queries that are started without a run's name; no command is sent to it, as it could mean any of them."""
@@ -39,9 +40,9 @@ class RunsOptions:
         config, flow = options.get("config"), options.get("flow")
         if not config or not flow:
             raise ConfigError("kafka-runs needs the options `config` and `flow`.", 'Add .option("flow", "A->B").')
-        carried = _columns(options.get("carried"), CARRIED_COLUMNS)
         returned = _columns(options.get("returned"), RETURNED_COLUMNS)
-        return cls(config, flow, options.get("run", STANDALONE), options.get("process", ""), carried, returned)
+        run, process = options.get("run", STANDALONE), options.get("process", "")
+        return cls(config, flow, run, process, carried_columns(options), returned)
 
     def flow(self) -> "FlowConfig":
         """Raises ConfigError that lists every problem of the text."""
@@ -50,6 +51,11 @@ class RunsOptions:
 
         properties = parse_properties(self.config, "the option config")
         return parse_config(properties, flows=[self.flow_name]).flows[0]
+
+
+def carried_columns(options: Mapping[str, str]) -> frozenset[str]:
+    """`RunsOptions.carried`, where the other options may lack."""
+    return _columns(options.get("carried"), CARRIED_COLUMNS)
 
 
 def _columns(named: str | None, every: frozenset[str]) -> frozenset[str]:

@@ -38,7 +38,8 @@ the batch's rows.
 
 The row of flows with transforms: one per record, and one per range of records that closes it.
 
-All columns stand in each row, also in those of records, which are nearly all: so there are few. Of those above `kind`,
+All columns stand in each row, also in those of records, which are nearly all: so there are few, and those of a record
+that no step reads, or, behind the plan, sets, are not there at all. Of those above `kind`,
 `topic`, `partition`, `payload` and `proposed_topic` are there and mean the same; the *run* row comes behind the
 *record* rows of the run it accounts for. The run's batches pass with it, or stay where its lease says: the writer takes
 from them what no step of the flow reads or changes, which a record row does not have (`spark.record_plan`). Then:
@@ -46,16 +47,16 @@ from them what no step of the flow reads or changes, which a record row does not
     numbers           null on record and flush rows; else a JSON array: the other columns above, from `first_offset` to
                       `lease`, and on run rows the codec of the run's last batch
     offset            source offset of the record; on refused rows with a lease, of the first record that is refused
-    timestamp         of the record, ms since the epoch
+    timestamp         of the record, ms since the epoch, if a step reads it
     key, value        as they are, if a step reads them; null is absent
-    headers           in their order, repeated names too; a name's bytes pass unchecked
+    headers           likewise, in their order, repeated names too; a name's bytes pass unchecked
     target_topic      added by the flow's plan, if a step sets it: where the record goes
     target_partition  likewise; null leaves it to `pipeline.produce.routing`
 
 Kinds beside those of `pipeline.relay.schema`: *record*; *dead*, a record that goes to the dead-letter topic; *refused*,
 a run that could not be read from some offset on, `payload` says why.
 
-Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: PADDING pushes what is there out.
+Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: `padding` pushes what is there out.
 """
 
 import builtins
@@ -67,6 +68,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from sparkmirror.batch.record_headers import HEADER_TYPE
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
 
 ROW_DDL: Final = (
     "kind string, topic string, partition int, first_offset bigint, next_offset bigint, batches int, records bigint, "
@@ -161,12 +163,34 @@ RECORD_SCHEMA: Final = pa.schema(
     ]
 )
 WRITTEN_COLUMNS: Final = (*RECORD_SCHEMA.names, "target_topic", "target_partition")
+"""All that the writer knows, in their order."""
 _NUMBERS: Final = tuple(name for name in ROW_SCHEMA.names if name not in RECORD_SCHEMA.names)
 _SHOWN: Final = ("kind", "topic", "partition", "proposed_topic")
 
 
+def record_schema(carried: frozenset[str]) -> pa.Schema:
+    """RECORD_SCHEMA without the columns of a record that are not carried."""
+    return pa.schema([field for field in RECORD_SCHEMA if field.name in carried or field.name not in CARRIED_COLUMNS])
+
+
+def record_ddl(carried: frozenset[str]) -> str:
+    """`record_schema` in Spark's words."""
+    kinds = dict(column.split(" ", 1) for column in RECORD_DDL.split(", "))
+    return ", ".join(f"{name} {kinds[name]}" for name in record_schema(carried).names)
+
+
+def written_columns(returned: frozenset[str]) -> tuple[str, ...]:
+    """The columns that the writer gets of a flow whose steps set the `returned` ones. Where they set all content, their
+    timestamps come with it."""
+    wanted = returned | {"timestamp"} if returned >= CONTENT_COLUMNS else returned
+    return tuple(name for name in WRITTEN_COLUMNS if name in wanted or name not in RETURNED_COLUMNS)
+
+
 def to_record_rows(
-    rows: pa.RecordBatch, codecs: Sequence[int | None] = (), offset: int | None = None
+    rows: pa.RecordBatch,
+    codecs: Sequence[int | None] = (),
+    offset: int | None = None,
+    schema: pa.Schema = RECORD_SCHEMA,
 ) -> pa.RecordBatch:
     """Rows of `pipeline.relay.schema` that are no records as rows of this one; `codecs` has one for each, or none at
     all, `offset` is of each."""
@@ -174,13 +198,13 @@ def to_record_rows(
     made = {name: rows.column(name) for name in ROW_SCHEMA.names if name not in _NUMBERS}
     made["numbers"] = pa.array(map(json.dumps, numbers), pa.string())
     made["offset"] = pa.array([offset] * rows.num_rows, pa.int64())
-    return record_rows(made, rows.num_rows)
+    return record_rows(made, rows.num_rows, schema)
 
 
-def record_rows(columns: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
-    """`count` rows of RECORD_SCHEMA with these columns; the others are null."""
-    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in RECORD_SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
+def record_rows(columns: Mapping[str, pa.Array], count: int, schema: pa.Schema = RECORD_SCHEMA) -> pa.RecordBatch:
+    """`count` rows of the schema with these columns; the others are null."""
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def rows_at(rows: pa.RecordBatch, places: Sequence[int]) -> list[tuple[Row, int | None]]:
@@ -194,4 +218,6 @@ def rows_at(rows: pa.RecordBatch, places: Sequence[int]) -> list[tuple[Row, int 
     return found
 
 
-PADDING: Final = record_rows({"kind": pa.array([FLUSH] * ROWS_PER_BATCH)}, ROWS_PER_BATCH)
+def padding(schema: pa.Schema) -> pa.RecordBatch:
+    """Rows that push out what is there."""
+    return record_rows({"kind": pa.array([FLUSH] * ROWS_PER_BATCH)}, ROWS_PER_BATCH, schema)

@@ -11,7 +11,18 @@ from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.pipeline.fetch import record_rows
 from sparkmirror.pipeline.fetch.record_rows import Decoding
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
-from sparkmirror.pipeline.relay.schema import GAP, PADDING, RECORD, RECORD_SCHEMA, REFUSED, RUN, Row, close, rows_at
+from sparkmirror.pipeline.relay.schema import (
+    GAP,
+    RECORD,
+    RECORD_SCHEMA,
+    REFUSED,
+    RUN,
+    Row,
+    close,
+    padding,
+    record_schema,
+    rows_at,
+)
 
 ODD = [
     Record(0, 1_000, b"k", b"v", ((b"a", b"1"), (b"a", None), (b"\xff", b""))),
@@ -36,7 +47,7 @@ def no_lease(lease: int, size: int) -> memoryview:
 def without_padding(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """What was decoded of one batch of the reader's; all of its padding is at its end."""
     *rows, last = batches
-    assert last is PADDING
+    assert last == padding(last.schema)
     return rows
 
 
@@ -67,13 +78,14 @@ def test_records_of_two_batches_come_in_order_and_a_run_row_closes_them(codec: C
     assert batches[-1].column("payload").to_pylist() == [payload], "what no step reads or sets is in here"
 
 
-def test_only_the_columns_that_a_step_reads_are_filled() -> None:
+def test_only_the_columns_that_a_step_reads_are_there() -> None:
     payload = encode_batch(ODD)
     for carried in (frozenset({"key"}), frozenset[str]()):
         rows, _ = decoded(run_of(payload, 0, 4), carried)
         assert rows.column("offset").to_pylist() == [0, 1, 2, 3]
-        filled = {name for name in CARRIED_COLUMNS if rows.column(name).null_count < 4}
-        assert filled == carried
+        assert rows.schema == record_schema(carried)
+        assert CARRIED_COLUMNS.intersection(rows.schema.names) == carried
+    rows, _ = decoded(run_of(payload, 0, 4), frozenset({"timestamp"}))
     assert rows.column("timestamp").to_pylist() == [one.timestamp for one in ODD]
 
 
@@ -141,7 +153,7 @@ def test_all_other_rows_pass_and_flush_rows_become_padding() -> None:
     (found,) = without_padding(Decoding().rows(iter([close([gap, empty])]), no_lease))
     assert found.column(0).to_pylist() == [GAP, RUN]
     assert found.column("payload")[0].as_py() == b"{}"
-    assert list(Decoding().rows(iter([close()]), no_lease)) == [PADDING]
+    assert list(Decoding().rows(iter([close()]), no_lease)) == [padding(RECORD_SCHEMA)]
 
 
 def _of(partition: int, payload: bytes, first: int, following: int) -> Row:

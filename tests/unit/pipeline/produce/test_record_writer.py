@@ -13,7 +13,7 @@ from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.record_writer import RecordTask
 from sparkmirror.pipeline.produce.writer import sender_options
-from sparkmirror.pipeline.relay.schema import PADDING, RUN, WRITTEN_COLUMNS, Row
+from sparkmirror.pipeline.relay.schema import RECORD_SCHEMA, RUN, Row, padding
 
 HOME = TopicPartition("A.orders", 2)
 LEASE = 77
@@ -49,7 +49,9 @@ class Task(RecordTask):
 def _written(rows: pa.RecordBatch) -> pa.RecordBatch:
     """As a plan without steps gives them, whose writer has key, value and headers from the batches."""
     targets = [pa.nulls(rows.num_rows, pa.string()), pa.nulls(rows.num_rows, pa.int32())]
-    return pa.RecordBatch.from_arrays([*rows.columns, *targets], names=list(WRITTEN_COLUMNS))
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, *targets], names=[*rows.schema.names, "target_topic", "target_partition"]
+    )
 
 
 @pytest.mark.parametrize("is_leased", [True, False])
@@ -91,9 +93,9 @@ def test_the_batches_before_a_damaged_one_go_out_and_its_memory_is_held_once(
 def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> None:
     flow = flow_of("transforms.where = true\n")
     task = Task(sender_options(flow), flow, frozenset(), b"")
-    padding = _written(PADDING)
+    pushing = _written(padding(RECORD_SCHEMA))
     taken = []
     for first, rows in ((0, 1), (1, 998), (999, 1), (0, 1000), (0, 400), (400, 600)):
-        task.take(padding.slice(first, rows))
+        task.take(pushing.slice(first, rows))
         taken.append(task._peer.taken)  # type: ignore[union-attr]
     assert taken == [1, 1, 1, 2, 3, 3]
