@@ -41,6 +41,8 @@ class Readers:
         self._scene = scene
         self._read: dict[TopicPartition, set[bytes]] = {}
         self._crossed: dict[TopicPartition, _Crossed] = {}
+        self._own: dict[TopicPartition, set[int]] = {}
+        """Where consumers have committed on the target."""
         self.struck: list[float] = []
         """When something happened to the clusters or the mirror."""
         scene.target.groups.offsets.watchers.append(self._take_commit)
@@ -166,6 +168,7 @@ class Readers:
         if crossed is not None and (after.client_id == _CLIENT or after.offset >= crossed.offset):
             self._judge_crossed(where, self._crossed.pop(where))
         if after.client_id == _CLIENT:
+            self._own.setdefault(where, set()).add(after.offset)
             return
         self._scene.world.tell(f"{GROUP} is put to {after.offset} of {remote} by {after.client_id}")
         bound = self.bound(where) if self._is_sure(where) else self._end(remote, after.client_id)
@@ -237,6 +240,12 @@ class Readers:
         stands = self._on_target(where)
         return stands is not None and stands.client_id == _CLIENT
 
+    def _is_own(self, where: TopicPartition, stands: Commit) -> bool:
+        """Whether a consumer committed the place on the target. Where offsets are kept it stays what it was when it is
+        restored there, also if the log was cut since: the partition is FAILED, and what comes again has the same."""
+        is_restored = self._scene.script.kept is not None and stands.offset in self._own.get(where, ())
+        return stands.client_id == _CLIENT or is_restored
+
     def _on_target(self, where: TopicPartition) -> Commit | None:
         return self._scene.target.groups.offsets.of(GROUP).get(TopicPartition(self._scene.remote, where.partition))
 
@@ -252,7 +261,7 @@ class Readers:
             one, stands = checkpoints.get(where.partition), self._on_target(where)
             if one is not None and one.downstream > bound:
                 found.append(f"{where}: the checkpoint says {one.downstream}, beyond {bound}")
-            if stands is not None and stands.client_id != _CLIENT and stands.offset > bound:
+            if stands is not None and stands.offset > bound and not self._is_own(where, stands):
                 found.append(f"{where}: {GROUP} stands at {stands.offset} on the target, beyond {bound}")
             found += self._lag(where, one, stands)
         return found

@@ -80,7 +80,8 @@ class Scene:
         self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
         self.mirrors: list[Mirror] = []
         self.is_healed = False
-        self.healed_at = 0.0
+        self.healed_at = self.thaws_at = 0.0
+        """When all is well again, and when the last that a broker let wait has been answered."""
         self.struck: list[tuple[float, str]] = []
         """Faults, in the order in which they came."""
         self.focus = script.focus
@@ -205,6 +206,7 @@ class Scene:
         for cluster in (self.source, self.target):
             cluster.markers_wait_until = cluster.settings.refuses_until = cluster.acls.refuses_until = 0.0
             for node in cluster.nodes.values():
+                self.thaws_at = max(self.thaws_at, node.frozen_until)
                 node.is_up, node.frozen_until = True, 0.0
             cluster.elect_coordinator()
             cluster.elect()

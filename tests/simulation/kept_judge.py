@@ -245,8 +245,10 @@ class KeptChecker(Checker):
         return 0 if topic is None else self._taken_over.get((where, topic.topic_id), 0)
 
     def is_caught_up(self) -> bool:
-        """Or FAILED, unless a person rebuilds it. Who still sleeps has not met all that it is to say."""
-        if any(process.frozen_until > self._scene.world.now for process in self._scene.mirror.processes):
+        """Or FAILED, unless a person rebuilds it. Who still sleeps has not met all that it is to say, and positions wait
+        for the answers of a broker that stood still."""
+        now = self._scene.world.now
+        if now < self._scene.thaws_at or any(one.frozen_until > now for one in self._scene.mirror.processes):
             return False
         view, kept = self.view(), self._scene.script.kept
         # Who was killed since may take long to come to it again.
