@@ -245,8 +245,8 @@ class KeptChecker(Checker):
         return 0 if topic is None else self._taken_over.get((where, topic.topic_id), 0)
 
     def is_caught_up(self) -> bool:
-        """Or FAILED, unless a person rebuilds it. Who still sleeps has not met all that it is to say, and positions wait
-        for the answers of a broker that stood still."""
+        """Or FAILED, unless a person rebuilds it. Who still sleeps has not met all that it is to say, and positions
+        wait for the answers of a broker that stood still."""
         now = self._scene.world.now
         if now < self._scene.thaws_at or any(one.frozen_until > now for one in self._scene.mirror.processes):
             return False

@@ -66,8 +66,8 @@ def decode_key(key: bytes | None) -> tuple[str, TopicPartition, ChunkName] | Non
 
 def encode_chunk(chunk: Chunk) -> bytes:
     """A version byte and variable-length integers, each as the difference to what was to be expected: some 4 bytes a
-    segment, and a bit for each offset where it has bits. The 16 bytes of the target's topic id follow where it is
-    known, and a byte 1 if it has had another log."""
+    segment, and a bit for each offset where it has bits. Where they are known follow the 16 bytes of the target's topic
+    id, a byte 1 if it has had another log, and, behind a byte that is 1 or 0, those of the source's topic id."""
     version = _version(chunk)
     marks_bits = version - _VERSION
     out = bytearray([version])
@@ -85,7 +85,9 @@ def encode_chunk(chunk: Chunk) -> bytes:
         first, delta = segment.first, segment.delta
     _put(out, _fold_sign(chunk.end_source - first))
     _put(out, _fold_sign(chunk.end_target - first - delta))
-    if chunk.topic_id != NO_TOPIC_ID:
+    if chunk.source_id != NO_TOPIC_ID:
+        out += chunk.topic_id.bytes + bytes([chunk.is_renewed]) + chunk.source_id.bytes
+    elif chunk.topic_id != NO_TOPIC_ID:
         out += chunk.topic_id.bytes + _RENEWED * chunk.is_renewed
     return bytes(out)
 
@@ -118,7 +120,8 @@ def decode_chunk(value: bytes) -> Chunk:
         end_source = first + _unfold_sign(next(numbers))
         end_target = first + delta + _unfold_sign(next(numbers))
         rest = bytes(data)
-        chunk = Chunk(tuple(segments), end_source, end_target, _topic_id(rest), rest[16:] == _RENEWED)
+        ids = _topic_id(rest), rest[16:17] == _RENEWED, _topic_id(rest[17:])
+        chunk = Chunk(tuple(segments), end_source, end_target, *ids)
     except (ValueError, StopIteration):
         raise ProtocolError(f"A piece of an offset map cannot be read: {value[:40]!r}.") from None
     if not _is_sound(chunk):

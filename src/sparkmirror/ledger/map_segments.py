@@ -70,7 +70,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a map as it is stored: segments, how far they reach on either side, and the target's topic.
+    """A piece of a map as it is stored: segments, how far they reach on either side, and both sides' topics.
 
     `is_renewed` says that the partition was mirrored to another log before, which the target does not have any more.
     """
@@ -80,6 +80,7 @@ class Chunk:
     end_target: int
     topic_id: UUID = NO_TOPIC_ID
     is_renewed: bool = False
+    source_id: UUID = NO_TOPIC_ID
 
 
 def join(segments: Sequence[Segment]) -> Segment:

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from sparkmirror.batch.offset_bits import BITS_MAX, newest_starts
 from sparkmirror.ledger.map_segments import SEGMENT_BITS, Chunk, Segment, join
-from sparkmirror.model import NO_TOPIC_ID
+from sparkmirror.model import NO_TOPIC_ID, is_another_topic
 
 WEIGHT_MAX: Final = 8192
 """The most that the segments of one partition weigh. Beyond it pairs of segments in the older half are joined."""
@@ -37,15 +37,16 @@ class Translation(NamedTuple):
 class OffsetMap:
     """One partition's map from the offset `begin` on, `begin` being where its first writer started.
 
-    `topic_id` is the id of the target's topic whose offsets these are; NO_TOPIC_ID if unknown. `is_renewed` is as in
-    `Chunk`.
+    `topic_id` is the id of the target's topic whose offsets these are, `source_id` of the source's; NO_TOPIC_ID if
+    unknown. `is_renewed` is as in `Chunk`.
     """
 
-    def __init__(self, begin: int, topic_id: UUID = NO_TOPIC_ID) -> None:
+    def __init__(self, begin: int, topic_id: UUID = NO_TOPIC_ID, source_id: UUID = NO_TOPIC_ID) -> None:
         self.segments: list[Segment] = []
         self.end_source = begin
         self.end_target = -1
         self.topic_id = topic_id
+        self.source_id = source_id
         self.is_renewed = False
         self.weight = 0
 
@@ -114,9 +115,14 @@ class OffsetMap:
     def extend(self, chunk: Chunk) -> None:
         """A later chunk follows. If something is missing in between, that translates to its beginning.
 
-        One of another topic is the beginning of another log: what is known of the former one is forgotten.
+        One of another topic, on either side, is the beginning of another log: what is known of the former one is
+        forgotten.
         """
         head = chunk.segments[0]
+        if is_another_topic(self.source_id, chunk.source_id):
+            self._forget(head.first)
+        if chunk.source_id != NO_TOPIC_ID:
+            self.source_id = chunk.source_id
         self.is_renewed |= chunk.is_renewed
         if chunk.topic_id != NO_TOPIC_ID:
             if self.topic_id not in (NO_TOPIC_ID, chunk.topic_id):
@@ -144,7 +150,8 @@ class OffsetMap:
         self._add(Segment(self.end_source, begins, _FLAT, exact=False))
 
     def as_chunk(self) -> Chunk:
-        return Chunk(tuple(self.segments), self.end_source, self.end_target, self.topic_id, self.is_renewed)
+        segments = tuple(self.segments)
+        return Chunk(segments, self.end_source, self.end_target, self.topic_id, self.is_renewed, self.source_id)
 
     def _forget(self, begin: int) -> None:
         self.segments.clear()

@@ -8,7 +8,7 @@ written to files; `operations.reverse_start` has the steps.
 import base64
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.translate import TargetLogs, is_former
-from sparkmirror.model import TopicPartition, plain
+from sparkmirror.model import Topic, TopicPartition, is_another_topic, plain
 from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
@@ -222,16 +222,18 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
         of_map = {
             remote: where for remote, where in home.items() if not (names_stay and flow.keeps_offsets(where.topic))
         }
+        topics = source.list_topics({where.topic for where in partitions})
+        outdated = {where for where in partitions if _is_of_former(state.maps, where, positions, topics)}
         reached = {
-            where: source_begins[where]
-            if _is_of_former(state.maps, where, positions)
-            else min(positions.get(where, end), end)
+            where: source_begins[where] if where in outdated else min(positions.get(where, end), end)
             for where, end in source_ends.items()
             if where not in former
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
         starts = {
-            remote: max(start, _behind_map(flow, home[remote], remote, state.maps, positions, logs[remote].end))
+            remote: max(
+                start, _behind_map(flow, (home[remote], remote), state.maps, positions, outdated, logs[remote].end)
+            )
             for remote, start in plan_reverse_start(of_map, state.maps, logs, names_stay).items()
         }
         interleaved = plan_interleaved(of_map, state.maps, names_stay)
@@ -240,29 +242,35 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept))
 
 
-def _is_of_former(maps: MapView, where: TopicPartition, positions: Mapping[TopicPartition, int]) -> bool:
-    """Whether the map is of the source's former log, of which a group may have read all, and nothing of this one:
-    writers store the map after the positions, so it ends behind them in no other case but a position that was reset."""
-    known, position = maps.map_of(where), positions.get(where)
-    return known is not None and position is not None and known.end_source > position
+def _is_of_former(
+    maps: MapView, where: TopicPartition, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic]
+) -> bool:
+    """Whether the map is of the source's former log, of which a group may have read all, and nothing of this one.
+    Where it does not say of which log it is: writers store it after the positions, so it ends behind them in no other
+    case but a position that was reset."""
+    known, position, topic = maps.map_of(where), positions.get(where), topics.get(where.topic)
+    if known is None or position is None:
+        return False
+    return known.end_source > position or (topic is not None and is_another_topic(known.source_id, topic.topic_id))
 
 
 def _behind_map(
     flow: FlowConfig,
-    where: TopicPartition,
-    remote: TopicPartition,
+    pair: tuple[TopicPartition, TopicPartition],
     maps: MapView,
     positions: Mapping[TopicPartition, int],
+    outdated: Container[TopicPartition],
     target_end: int,
 ) -> int:
-    """Where the mirrored records end that the map lacks, -1 where it lacks none. Writers store the map after the
-    positions: of a mirror that was killed, or still runs, it ends before them; one that ends behind them is of the
-    source's former log. Reads both logs from there on, as the flow reads them, the target's until all are found: any
-    number of aborted transactions may lie between."""
+    """Where the mirrored records of a `pair` of partitions, on the source and on the target, end that the map lacks, -1
+    where it lacks none. Writers store the map after the positions: of a mirror that was killed, or still runs, it ends
+    before them; an `outdated` one is of the source's former log. Reads both logs from there on, as the flow reads them,
+    the target's until all are found: any number of aborted transactions may lie between."""
+    where, remote = pair
     known, position = maps.map_of(where), positions.get(where, 0)
-    if known is None or known.end_source == position:
+    if known is None or (known.end_source == position and where not in outdated):
         return -1
-    first = known.end_source if known.end_source < position else 0
+    first = 0 if where in outdated or known.end_source > position else known.end_source
     committed = flow.consumer.isolation_level == "read_committed"
     with open_tail(flow.source, "failback", [where], is_internal=False, read_committed=committed) as tail:
         missing = list(tail.read_between(where, first, position))

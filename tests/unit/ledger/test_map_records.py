@@ -45,14 +45,19 @@ def folded(*records: MapRecord) -> OffsetMap:
 
 @given(
     st.lists(segments, min_size=1, max_size=20), st.integers(0, 2**62 - 1), int64, st.uuids() | st.just(NO_TOPIC_ID),
-    st.booleans(),
+    st.booleans(), st.uuids() | st.just(NO_TOPIC_ID),
 )  # fmt: skip
 def test_every_chunk_survives_its_encoding(
-    found: list[Segment], more: int, end_target: int, topic_id: UUID, is_renewed: bool
+    found: list[Segment], more: int, end_target: int, topic_id: UUID, is_renewed: bool, source_id: UUID
 ) -> None:
     ordered = sorted(found, key=lambda segment: segment.first)
     chunk = Chunk(
-        tuple(ordered), ordered[-1].first + more, end_target, topic_id, is_renewed and topic_id != NO_TOPIC_ID
+        tuple(ordered),
+        ordered[-1].first + more,
+        end_target,
+        topic_id,
+        is_renewed and topic_id != NO_TOPIC_ID,
+        source_id,
     )
     assert decode_chunk(encode_chunk(chunk)) == chunk
 
@@ -122,6 +127,21 @@ def test_a_chunk_of_another_topic_begins_another_log() -> None:
     assert (again.translate(40), again.translate(105)) == (Translation(0, False), Translation(505, True))
     assert folded(*known, record(100, 10, 0, ChunkName(2, 1, 0), two)).translate(40) == Translation(0, True)
     assert folded(*known, record(100, 10, 100, ChunkName(1, 1, 2), one)).translate(40) == Translation(40, True)
+
+
+def test_a_chunk_of_another_topic_of_the_source_forgets_what_was_known() -> None:
+    """Its offsets may begin behind those of the former one, where retention has removed some."""
+
+    def piece(number: int, first: int, target: int, source_id: UUID) -> MapRecord:
+        found = OffsetMap(first, source_id=source_id)
+        found.append(first, 10, target)
+        return MapRecord(encode_key("A", ORDERS, ChunkName(1, 1, number)), encode_chunk(found.as_chunk()))
+
+    one, two = UUID(int=1), UUID(int=2)
+    known = [piece(0, 0, 0, one), piece(1, 10, 10, NO_TOPIC_ID), piece(2, 20, 20, one)]
+    assert (folded(*known).begin, folded(*known).source_id) == (0, one)
+    again = folded(*known, piece(3, 40, 30, two))
+    assert (again.begin, again.source_id, again.translate(45)) == (40, two, Translation(35, True))
 
 
 def test_chunks_count_in_the_order_of_their_names_whatever_the_order_of_their_records() -> None:

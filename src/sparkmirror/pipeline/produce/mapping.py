@@ -12,7 +12,7 @@ from sparkmirror.batch.piece import Span
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger.map_records import CHUNK_WEIGHT_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.pipeline.produce.queued_records import Batch
 
 _NOTED_MAX: Final = 512
@@ -24,8 +24,8 @@ class OpenChunk:
 
     __slots__ = ("changed", "map", "name")
 
-    def __init__(self, begin: int) -> None:
-        self.map = OffsetMap(begin)
+    def __init__(self, begin: int, source_id: UUID = NO_TOPIC_ID) -> None:
+        self.map = OffsetMap(begin, source_id=source_id)
         self.name: ChunkName | None = None
         self.changed = False
 
@@ -40,25 +40,25 @@ class OffsetMapping:
         self._full: list[tuple[TopicPartition, OpenChunk]] = []
         self._positions: dict[TopicPartition, int] = {}
         self._touched: dict[TopicPartition, None] = {}
-        self._noted: list[tuple[TopicPartition, int, tuple[Span, ...]]] = []
+        self._noted: list[tuple[TopicPartition, int, tuple[Span, ...], UUID]] = []
 
     def add(self, partition: TopicPartition, batch: Batch) -> None:
         """Add an acknowledged batch, in order. Without a base offset its place is not known."""
-        self._noted.append((partition, batch.base_offset, batch.spans))
+        self._noted.append((partition, batch.base_offset, batch.spans, batch.lineage.topic_id))
         if len(self._noted) >= _NOTED_MAX:
             self.settle()
 
     def settle(self) -> None:
         """Enter what was added into the maps: many at a time, as in `pipeline.produce.task_metrics`."""
         noted, self._noted = self._noted, []
-        for partition, base_offset, spans in noted:
-            self._enter(partition, base_offset, spans)
+        for partition, base_offset, spans, source_id in noted:
+            self._enter(partition, base_offset, spans, source_id)
 
-    def _enter(self, partition: TopicPartition, target: int, spans: tuple[Span, ...]) -> None:
+    def _enter(self, partition: TopicPartition, target: int, spans: tuple[Span, ...], source_id: UUID) -> None:
         self._touched[partition] = None
         for span in spans:
             first, records, more, bits = span
-            growing = self._open(partition, first) if records else self._growing.get(partition)
+            growing = self._open(partition, first, source_id) if records else self._growing.get(partition)
             if growing is None:  # it was closed behind the record of which more became
                 continue
             if records and target < 0:
@@ -72,15 +72,18 @@ class OffsetMapping:
                 target += more if target >= 0 else 0
             growing.changed = True
 
-    def _open(self, partition: TopicPartition, first: int) -> OpenChunk:
+    def _open(self, partition: TopicPartition, first: int, source_id: UUID) -> OpenChunk:
         growing = self._growing.get(partition)
-        if growing is not None and first >= growing.map.end_source:
+        if growing is not None and not growing.map.segments and growing.map.source_id == NO_TOPIC_ID:
+            growing.map.source_id = source_id
+        is_same_log = growing is not None and not is_another_topic(growing.map.source_id, source_id)
+        if growing is not None and is_same_log and first >= growing.map.end_source:
             if growing.map.weight < CHUNK_WEIGHT_MAX:
                 return growing
-            following = OpenChunk(growing.map.end_source)
+            following = OpenChunk(growing.map.end_source, source_id)
             following.map.end_target = growing.map.end_target
         else:
-            following = OpenChunk(first)
+            following = OpenChunk(first, source_id)
         if growing is not None and growing.changed:
             self._full.append((partition, growing))
         self._growing[partition] = following

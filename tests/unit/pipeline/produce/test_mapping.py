@@ -106,6 +106,17 @@ def test_a_partition_that_begins_again_gets_another_chunk() -> None:
     assert [chunk.segments for _, chunk in chunks] == [(Segment(0, 0, 0),), (Segment(2, 5, 3),)]
 
 
+def test_a_source_topic_that_was_made_again_begins_another_chunk_wherever_it_begins() -> None:
+    mapping = OffsetMapping()
+    for first, base, log in ((0, 0, LOG), (5, 5, LOG), (12, 10, UUID(int=8))):
+        one = batch(base, (first, 5))
+        one.lineage = Lineage(log)
+        mapping.add(ORDERS, one)
+    (_, former), (_, now) = stored(mapping, 17)
+    assert (former.segments, former.source_id) == ((Segment(0, 0, 0),), LOG)
+    assert (now.segments, now.source_id) == ((Segment(12, 10, -2),), UUID(int=8))
+
+
 def test_a_source_that_goes_back_begins_another_chunk_by_itself() -> None:
     mapping = OffsetMapping()
     mapping.add(ORDERS, batch(0, (0, 5)))
