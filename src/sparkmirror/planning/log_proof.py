@@ -5,7 +5,7 @@ and it must stand where the source has it. Called by `planning.offset_starts`; `
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.settings import ClientSettings
@@ -14,6 +14,8 @@ from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.log_comparison import Common, first_difference, first_parting
 from sparkmirror.policy.fillers import SEQUENCES, Hole
+
+_LATE: Final = "the target's records from offset {} on were appended twice, or late"
 
 
 class NotIdentical(SparkMirrorError):
@@ -101,11 +103,19 @@ class LogProof:
             read_owners(settings, place, *offsets, is_committed=self.is_committed)
             for settings, place in ((self.source, where), (self.target, remote))
         )
-        noted = passed.note(source, offsets.first)
-        found = first_parting(noted, target, is_committed=self.is_committed, common=common, begins=offsets.first)
+        noted, placed = passed.note(source, offsets.first), self._require_placed_own(target)
+        found = first_parting(noted, placed, is_committed=self.is_committed, common=common, begins=offsets.first)
         if found is not None:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
+        deque(placed, maxlen=0)  # also behind all that the source still has
         return passed.lineage
+
+    def _require_placed_own(self, batches: Iterable[OwnedBatch]) -> Iterator[OwnedBatch]:
+        """The batches. Raises NotIdentical at one of the flow's that was meant for a former log."""
+        for batch in batches:
+            if batch.producer_id == self.producer_id and not batch.header.is_control and _is_ahead(batch):
+                raise NotIdentical(_LATE.format(batch.first))
+            yield batch
 
     def has_filled(self, remote: TopicPartition, *offsets: int) -> bool:
         """Whether the batches that hold these offsets are the flow's empty records. Raises ClusterError."""
@@ -148,8 +158,10 @@ def require_own(
         if expected is not None and batch.first >= expected.offset:
             before, expected = (before if expected.sequence is None else expected), None
         if batch.producer_id == producer_id and not batch.header.is_control:
+            if _is_ahead(batch):
+                raise NotIdentical(_LATE.format(batch.first))
             if before is not None and not _continues(before, batch):
-                raise NotIdentical(f"the target's records from offset {batch.first} on were appended twice, or late")
+                raise NotIdentical(_LATE.format(batch.first))
             before = Expected(batch.stop, _next_sequence(batch))
         elif not batch.is_filler and (expected is None or batch.stop > expected.offset):
             raise Foreign(f"somebody else has written records to the target from offset {batch.first} on")
@@ -171,6 +183,12 @@ def require_placed(batches: Iterable[OwnedBatch], lost: Hole, filler_ids: Contai
 
 def _next_sequence(batch: OwnedBatch) -> int:
     return (batch.header.base_sequence + batch.header.last_offset_delta + 1) % SEQUENCES
+
+
+def _is_ahead(batch: OwnedBatch) -> bool:
+    """Whether its sequence number is beyond its offset: numbers begin with an offset, and fillers take none. So it was
+    meant for a higher one, in a log that was there before. Nobody knows where numbers have begun again meanwhile."""
+    return batch.header.base_sequence > batch.first and batch.first < SEQUENCES
 
 
 def _continues(before: Expected, batch: OwnedBatch) -> bool:

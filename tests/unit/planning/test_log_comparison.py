@@ -14,7 +14,7 @@ from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch
 from sparkmirror.planning.log_comparison import first_difference, first_parting
 from sparkmirror.planning.log_proof import Expected, NotIdentical, are_start_fillers, require_own, require_placed
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.policy.fillers import SEQUENCES, Hole
 
 RECORD, VOID, GONE = "record", "void", "gone"
 OURS = 7
@@ -181,6 +181,14 @@ def test_the_first_batch_behind_a_stored_position_has_the_stored_sequence_number
         return
     with pytest.raises(NotIdentical, match="from offset 12 on were appended twice, or late"):
         list(require_own(log, OURS, expected))
+
+
+def test_a_batch_that_was_meant_for_a_former_log_shows_it_where_compaction_has_removed_what_belongs_there() -> None:
+    """It was under way when its topic was deleted, and is the first of the one that was made again."""
+    with pytest.raises(NotIdentical, match="from offset 0 on were appended twice, or late"):
+        list(require_own([sequenced(data(0, [b"x"]), 26)], OURS))
+    assert len(list(require_own([sequenced(data(26, [b"x"]), 20)], OURS))) == 1, "fillers stand before it"
+    assert len(list(require_own([sequenced(data(SEQUENCES, [b"x"]), 26)], OURS))) == 1, "numbers began again"
 
 
 def test_a_marker_of_somebody_else_is_found_where_the_source_has_lost_its_records() -> None:

@@ -185,26 +185,26 @@ def _sequenced(batch: OwnedBatch, sequence: int) -> OwnedBatch:
     return batch._replace(header=batch.header._replace(base_sequence=sequence % SEQUENCES))
 
 
-@pytest.mark.parametrize(("records", "sequence"), [(0, 2), (3, 5)])
+@pytest.mark.parametrize(("records", "sequence"), [(0, 12), (3, 15)])
 def test_of_a_log_that_does_not_know_the_producer_all_processes_come_to_the_same_sequence_number(
     world: World, records: int, sequence: int
 ) -> None:
     """Of two, one has filled a hole and appends behind it when the other begins there: its number is the stored one."""
-    behind = [_sequenced(data(6, values(6, records)), 2)] if records else []
-    before = _sequenced(data(0, values(0, 4)), -2)
-    world.has([data(0, values(0, 4)), data(6, values(6, 6))], [before, marker(4), marker(5), *behind])
-    world.stores(4, sequence=2)
+    behind = [_sequenced(data(16, values(16, records)), 12)] if records else []
+    before = _sequenced(data(10, values(10, 4)), 8)
+    world.has([data(10, values(10, 4)), data(16, values(16, 6))], [before, marker(14), marker(15), *behind])
+    world.stores(14, sequence=12)
     append = world.settle()[WHERE].append
     assert append is not None and append.sequence == sequence
 
 
 def test_the_ledgers_sequence_number_counts_where_only_markers_lie_above_its_position(world: World) -> None:
     """The log has forgotten the producer once, and the flow went on with the offset."""
-    before = _sequenced(data(0, values(0, 4)), -7)
-    world.has([data(0, values(0, 4)), data(6, values(6, 6))], [before, marker(4), marker(5)])
-    world.stores(4, sequence=4)
+    before = _sequenced(data(10, values(10, 4)), 3)
+    world.has([data(10, values(10, 4)), data(16, values(16, 6))], [before, marker(14), marker(15)])
+    world.stores(14, sequence=14)
     append = world.settle()[WHERE].append
-    assert append is not None and append.sequence == 4
+    assert append is not None and append.sequence == 14
 
 
 def test_records_above_the_position_that_retention_took_on_the_target_are_no_gap_in_its_numbers(world: World) -> None:
