@@ -21,7 +21,15 @@ if "--mutation" in sys.argv:
 
 from tests.simulation.faults import EVERY_FAULT
 from tests.simulation.history import Result, run
-from tests.simulation.scripts import PAST_FAILURES, Script, past_failures, plan, write_scripts
+from tests.simulation.scripts import (
+    OPEN_FINDINGS,
+    PAST_FAILURES,
+    Script,
+    past_failures,
+    plan,
+    read_scripts,
+    write_scripts,
+)
 from tests.simulation.shrink import shrink
 
 _OFTEN, _NEVER_MAX = 5, 6
@@ -50,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="play this history alone, and tell it")
     parser.add_argument("--keep", action="store_true", help="with --seed: let it join the past failures")
     parser.add_argument("--past", action="store_true", help="play all past failures, and no others")
+    parser.add_argument("--open", action="store_true", help="play the histories that fail and are not understood yet")
     parser.add_argument("--kept", action="store_true", help="play no histories but those of flows that keep offsets")
     parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
     parser.add_argument("--pairs", action="store_true", help="tell at the end which faults met, fault by fault")
@@ -62,6 +71,9 @@ def _options() -> argparse.Namespace:
 def _scripts(options: argparse.Namespace) -> Iterator[Script]:
     if options.past:
         yield from past_failures()
+        return
+    if options.open:
+        yield from read_scripts(OPEN_FINDINGS.read_text())
         return
     seed = randbits(40) if options.first is None else options.first
     while True:
@@ -98,7 +110,7 @@ def _search(options: argparse.Namespace) -> int:
 
 
 def _is_over(options: argparse.Namespace, seconds: float, histories: int) -> bool:
-    if options.past:
+    if options.past or options.open:
         return False
     return seconds > options.minutes * 60 if options.histories is None else histories >= options.histories
 

@@ -41,6 +41,8 @@ _VARIED = ("exactly_once", "is_old_target", "is_old_source", "partitions", "epoc
 """What a variation may have otherwise than the history that it varies."""
 PAST_FAILURES = Path(__file__).with_name("past_failures.json")
 """Histories that once showed something: a promise broken, or a broker simulated otherwise than real ones are."""
+OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
+"""Histories that fail, and are not understood yet."""
 _LARGE_KEY_BYTES = 16_000
 """So large records fill the memory that readers lend to writers."""
 
