@@ -10,18 +10,9 @@ from tests.simulation.cluster import COMPACTED, Cluster, Partition
 from tests.simulation.consumers import Readers
 from tests.simulation.environment import simulated
 from tests.simulation.failing_over import Person
-from tests.simulation.faults import (
-    SOURCE_EVENTS,
-    order_resume,
-    strike,
-)
+from tests.simulation.faults import SOURCE_EVENTS, order_resume, strike
 from tests.simulation.heartbeats import HeartbeatJudge
-from tests.simulation.kept import (
-    OLD_SECONDS,
-    lose_ledger,
-    rebuild,
-    watch_expiry,
-)
+from tests.simulation.kept import OLD_SECONDS, lose_ledger, rebuild, watch_expiry
 from tests.simulation.kept_judge import Causes, KeptChecker
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network

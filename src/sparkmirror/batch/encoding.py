@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from sparkmirror.batch import codecs
 from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.header import HEADER_BYTES, Codec, write_header
-from sparkmirror.batch.offset_bits import BITS_MAX
+from sparkmirror.batch.offset_bits import BITS_MAX, RANGE_BITS
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.errors import RecordTooLarge
 
 _CONTENT_BYTES_MAX = 256 << 20
-_RANGE_BITS = 32
-"""What a range takes where it is stored (`ledger.map_records`), about."""
 _ROOM_LEFT = 0.95
 """How full a compressed batch is aimed to be: its size is only known once it is made."""
 
@@ -86,7 +84,7 @@ def _write(columns: Columns, codec: Codec, first: int, stop: int, content_bytes:
 def find_spans(offsets: NDArray[np.int64], before: int = -1) -> tuple[Span, ...]:
     """Where records with these source offsets, in order, come from, behind a record of the offset `before`."""
     steps = np.diff(offsets, prepend=before)
-    starts = np.append(0, np.flatnonzero(steps[1:] != 1) + 1)
+    starts = _range_starts(steps[1:])
     if steps.all():  # no offset comes twice
         if len(starts) == 1:
             return (Span(int(offsets[0]), len(offsets)),)
@@ -106,19 +104,22 @@ def find_spans(offsets: NDArray[np.int64], before: int = -1) -> tuple[Span, ...]
 
 def range_sizes(offsets: NDArray[np.int64]) -> list[int]:
     """The numbers of records of the maximal ranges of consecutive offsets, in order; all are distinct."""
-    edges = np.flatnonzero(np.diff(offsets) != 1) + 1
-    sizes: list[int] = np.diff(edges, prepend=0, append=len(offsets)).tolist()
+    sizes: list[int] = np.diff(_range_starts(np.diff(offsets)), append=len(offsets)).tolist()
     return sizes
+
+
+def _range_starts(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where ranges begin, by the steps from each offset to the next."""
+    return np.append(0, np.flatnonzero(steps != 1) + 1)
 
 
 def _distinct_spans(offsets: NDArray[np.int64]) -> Iterator[Span]:
     """By ranges, or by bits where these take less."""
-    starts = np.append(0, np.flatnonzero(np.diff(offsets) != 1) + 1)
-    saved_bits = _RANGE_BITS * len(starts) - int(offsets[-1] - offsets[0])
+    starts = _range_starts(np.diff(offsets))
+    saved_bits = RANGE_BITS * len(starts) - int(offsets[-1] - offsets[0])
     if saved_bits > 0 and len(starts) > 1:
         return _as_bits(offsets)
-    sizes = np.diff(starts, append=len(offsets))
-    return map(Span, offsets[starts].tolist(), sizes.tolist())
+    return map(Span, offsets[starts].tolist(), np.diff(starts, append=len(offsets)).tolist())
 
 
 def _as_bits(offsets: NDArray[np.int64]) -> Iterator[Span]:

@@ -9,6 +9,8 @@ from typing import Final
 
 BITS_MAX: Final = 4096
 """The most offsets of one stretch."""
+RANGE_BITS: Final = 32
+"""What a range of offsets takes where it is stored (`ledger.map_records`), about: as much as the bits of so many."""
 
 
 def count_below(bits: int, at: int) -> int:

@@ -6,14 +6,11 @@ filter, it has a bit for each source offset instead. Used by `ledger.offset_map`
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from sparkmirror.batch.offset_bits import count_below, offset_of, runs
+from sparkmirror.batch.offset_bits import RANGE_BITS, count_below, offset_of, runs
 from sparkmirror.model import NO_TOPIC_ID
-
-SEGMENT_BITS: Final = 32
-"""What a segment without bits takes where it is stored, about: as much as the bits of so many offsets."""
 
 
 class Segment(NamedTuple):
@@ -39,7 +36,7 @@ class Segment(NamedTuple):
 
     @property
     def weight(self) -> int:
-        return 1 + self.bits.bit_length() // SEGMENT_BITS
+        return 1 + self.bits.bit_length() // RANGE_BITS
 
     @property
     def last_delta(self) -> int:

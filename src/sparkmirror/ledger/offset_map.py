@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from sparkmirror.batch.offset_bits import BITS_MAX, newest_starts
-from sparkmirror.ledger.map_segments import SEGMENT_BITS, Chunk, Segment, join
+from sparkmirror.batch.offset_bits import BITS_MAX, RANGE_BITS, newest_starts
+from sparkmirror.ledger.map_segments import Chunk, Segment, join
 from sparkmirror.model import NO_TOPIC_ID, is_another_topic
 
 WEIGHT_MAX: Final = 8192
@@ -81,7 +81,7 @@ class OffsetMap:
         new_bits = end - last.base - known
         if last.splits or not is_whole or new_bits + known > BITS_MAX:
             return False
-        if new_bits > SEGMENT_BITS + bits.bit_length():
+        if new_bits > RANGE_BITS + bits.bit_length():
             return False
         mine, added = last.bits or (1 << records) - 1, bits or (1 << (end - first)) - 1
         self.segments[-1] = widened = last._replace(bits=mine | added << (first - last.base))

@@ -78,8 +78,7 @@ class LogProof:
     def _note_sequence(self, batches: Iterable[OwnedBatch], first: int, common: Common) -> Iterator[OwnedBatch]:
         """From offset `first` on: what lies before is behind the sequence number that the ledger has."""
         for batch in batches:
-            is_own = batch.producer_id == self.producer_id and not batch.header.is_control
-            if is_own and batch.first >= first:
+            if _is_own(batch, self.producer_id) and batch.first >= first:
                 common.next_sequence = _next_sequence(batch)
             yield batch
 
@@ -113,7 +112,7 @@ class LogProof:
     def _require_placed_own(self, batches: Iterable[OwnedBatch]) -> Iterator[OwnedBatch]:
         """The batches. Raises NotIdentical at one of the flow's that was meant for a former log."""
         for batch in batches:
-            if batch.producer_id == self.producer_id and not batch.header.is_control and _is_ahead(batch):
+            if _is_own(batch, self.producer_id) and _is_ahead(batch):
                 raise NotIdentical(_LATE.format(batch.first))
             yield batch
 
@@ -157,7 +156,7 @@ def require_own(
     for batch in batches:
         if expected is not None and batch.first >= expected.offset:
             before, expected = (before if expected.sequence is None else expected), None
-        if batch.producer_id == producer_id and not batch.header.is_control:
+        if _is_own(batch, producer_id):
             if _is_ahead(batch):
                 raise NotIdentical(_LATE.format(batch.first))
             if before is not None and not _continues(before, batch):
@@ -179,6 +178,10 @@ def require_placed(batches: Iterable[OwnedBatch], lost: Hole, filler_ids: Contai
                 "has the record that belongs there"
             )
         yield batch
+
+
+def _is_own(batch: OwnedBatch, producer_id: int) -> bool:
+    return batch.producer_id == producer_id and not batch.header.is_control
 
 
 def _next_sequence(batch: OwnedBatch) -> int:

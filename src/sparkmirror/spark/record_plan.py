@@ -15,7 +15,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
-from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_DDL, RECORD_SCHEMA, written_columns
+from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_KINDS, RECORD_SCHEMA, written_columns
 from sparkmirror.spark.avro_functions import refuse_misfits, register_avro_functions
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
@@ -122,8 +122,7 @@ def _read_by(written: DataFrame, rows: DataFrame) -> frozenset[str]:
 
 def _completed(rows: DataFrame) -> DataFrame:
     """With the columns of a record that are not there, since no step reads them, as nulls."""
-    kinds = dict(column.split(" ", 1) for column in RECORD_DDL.split(", "))
-    lacking = {name: F.lit(None).cast(kinds[name]) for name in RECORD_SCHEMA.names if name not in rows.columns}
+    lacking = {name: F.lit(None).cast(kind) for name, kind in RECORD_KINDS.items() if name not in rows.columns}
     return rows.withColumns(lacking) if lacking else rows
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.batch.witnesses import kafka_python_batch, kafka_python_records, with_attributes
+from tests.unit.batch.witnesses import kafka_python_batch, kafka_python_records, source_offsets, with_attributes
 
 from sparkmirror.batch.columns import decode
 from sparkmirror.batch.header import APPEND_TIME, CONTROL, HEADER_BYTES, Codec, parse_header
@@ -68,8 +68,8 @@ def test_any_choice_of_records_stands_in_the_batch_as_it_was(log: list[Logged], 
         assert header.base_timestamp == inside[0].timestamp
         assert header.max_timestamp == max(record.timestamp for record in inside)
         assert len(decode(memoryview(piece.data), 0, len(piece.data))) == piece.records, "its checksum is right"
-        offsets = [first + at for span in piece.spans for first, size in span.ranges() for at in range(size)]
-        found += [replace(record, offset=offset) for offset, record in zip(offsets, inside, strict=True)]
+        pairs = zip(source_offsets(piece.spans), inside, strict=True)
+        found += [replace(record, offset=offset) for offset, record in pairs]
     assert found == chosen
 
 

@@ -1,7 +1,6 @@
 """The rewrite path: any batch of a source broker becomes new batches within the target's limits, record for record
 (invariant 5)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.unit.batch.witnesses import (
     number,
     numbered_from,
     read_by_kafka_python,
+    source_offsets,
     with_attributes,
 )
 
@@ -41,15 +41,9 @@ def records_of(made: list[Piece]) -> list[Record]:
         assert (header.base_offset, header.producer_id, header.is_transactional) == (0, -1, False)
         assert header.records_count == piece.records == sum(span.records for span in piece.spans)
         inside = decode_records(piece.data)
-        for record, offset in zip(inside, offsets_of(piece), strict=True):
+        for record, offset in zip(inside, source_offsets(piece.spans), strict=True):
             records.append(Record(offset, record.timestamp, record.key, record.value, record.headers))
     return records
-
-
-def offsets_of(piece: Piece) -> Iterator[int]:
-    for span in piece.spans:
-        for first, records in span.ranges():
-            yield from range(first, first + records)
 
 
 def plain(offset: int, value: bytes = b"v", timestamp: int = 5) -> Record:

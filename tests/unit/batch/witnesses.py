@@ -1,5 +1,6 @@
 """Records for property tests, and what kafka-python makes of them; its codecs are replaced in conftest.py."""
 
+from collections.abc import Iterable
 from io import BytesIO
 
 import google_crc32c
@@ -8,6 +9,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from sparkmirror.batch.columns import Columns
 from sparkmirror.batch.header import ATTRIBUTES_AT, Codec
+from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record
 
 ONE_MEBIBYTE = 1024 * 1024
@@ -78,6 +80,15 @@ def with_attributes(batch: bytes, extra: int) -> bytes:
 def numbered_from(batch: bytes, base_offset: int) -> bytes:
     """As a broker numbers it: the base offset is outside the checksum."""
     return base_offset.to_bytes(8, "big") + batch[8:]
+
+
+def source_offsets(spans: Iterable[Span]) -> list[int]:
+    """The source offset of each record of a batch with these spans."""
+    found: list[int] = []
+    for span in spans:
+        found += [first + at for first, records in span.ranges() for at in range(records)]
+        found += [span.next_offset - 1] * span.more
+    return found
 
 
 def records_of(columns: Columns) -> list[Record]:

@@ -149,6 +149,8 @@ RECORD_DDL: Final = (
     "kind string, topic string, partition int, payload binary, proposed_topic string, numbers string, offset bigint, "
     f"timestamp bigint, key binary, value binary, headers {HEADERS_DDL}"
 )
+RECORD_KINDS: Final = dict(column.split(" ", 1) for column in RECORD_DDL.split(", "))
+"""Spark's type of each column."""
 
 HEADERS_TYPE: Final = pa.list_(HEADER_TYPE)
 RECORD_SCHEMA: Final = pa.schema(
@@ -175,8 +177,7 @@ def record_schema(carried: frozenset[str]) -> pa.Schema:
 
 def record_ddl(carried: frozenset[str]) -> str:
     """`record_schema` in Spark's words."""
-    kinds = dict(column.split(" ", 1) for column in RECORD_DDL.split(", "))
-    return ", ".join(f"{name} {kinds[name]}" for name in record_schema(carried).names)
+    return ", ".join(f"{name} {RECORD_KINDS[name]}" for name in record_schema(carried).names)
 
 
 def written_columns(returned: frozenset[str]) -> tuple[str, ...]:

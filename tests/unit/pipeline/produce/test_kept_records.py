@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.batch.witnesses import source_offsets
 
 from sparkmirror.batch import picking
 from sparkmirror.batch.header import Codec
-from sparkmirror.batch.piece import Piece, Span
+from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
@@ -123,7 +124,7 @@ def test_what_a_filter_leaves_of_larger_batches_is_picked_without_being_decoded(
     monkeypatch.setattr(_Run, "restore", None)
     origin = Origin(TopicPartition("orders", 1), "A.orders", Codec.NONE)
     found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), origin, no_sizes)]
-    assert [offset for piece in found for offset in offsets_of(piece)] == sorted(kept)
+    assert [offset for piece in found for offset in source_offsets(piece.spans)] == sorted(kept)
     assert [piece.records for piece in found] == [50, 50, 200], "two batches as they came, and one of all that is left"
 
 
@@ -134,7 +135,7 @@ def test_what_would_be_more_than_a_batch_is_parted(monkeypatch: pytest.MonkeyPat
     rows = rows_of(payload, set(range(1, 100)))
     origin = Origin(TopicPartition("orders", 1), "A.orders", Codec.NONE)
     found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), origin, no_sizes)]
-    assert [offset for piece in found for offset in offsets_of(piece)] == list(range(1, 100))
+    assert [offset for piece in found for offset in source_offsets(piece.spans)] == list(range(1, 100))
     assert max(len(piece.data) for piece in found) <= 20_000 and len(found) == 6
 
 
@@ -176,19 +177,10 @@ def _without(rows: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
     return rows
 
 
-def offsets_of(piece: Piece) -> list[int]:
-    """The source offset of each record of the batch."""
-    found = []
-    for span in piece.spans:
-        found += [first + at for first, records in span.ranges() for at in range(records)]
-        found += [span.next_offset - 1] * span.more
-    return found
-
-
 def _records(pieces: list[Any]) -> list[tuple[int, bytes | None, bytes | None, Any, int]]:
     found = []
     for _, piece in pieces:
-        offsets = offsets_of(piece)
+        offsets = source_offsets(piece.spans)
         for offset, one in zip(offsets, decode_records(piece.data), strict=True):
             found.append((offset, one.key, one.value, one.headers, one.timestamp))
     return found

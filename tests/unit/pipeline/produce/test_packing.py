@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.batch.witnesses import source_offsets
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch import crc
@@ -349,18 +350,10 @@ def test_parts_of_a_batch_have_the_offsets_of_its_records(offsets: list[int], da
     """Also of several records that were made of one, and of those a filter left."""
     ordered = sorted(offsets)
     spans = find_spans(np.array(ordered))
-    assert offsets_of(spans) == ordered
+    assert source_offsets(spans) == ordered
     first = data.draw(st.integers(0, len(ordered) - 1))
     records = data.draw(st.integers(1, len(ordered) - first))
-    assert offsets_of(slice_spans(spans, first, records)) == ordered[first : first + records]
-
-
-def offsets_of(spans: tuple[Span, ...]) -> list[int]:
-    found: list[int] = []
-    for span in spans:
-        found += [first + at for first, records in span.ranges() for at in range(records)]
-        found += [span.next_offset - 1] * span.more
-    return found
+    assert source_offsets(slice_spans(spans, first, records)) == ordered[first : first + records]
 
 
 def test_what_a_filter_leaves_takes_a_bit_for_each_offset() -> None:
