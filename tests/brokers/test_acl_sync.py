@@ -15,6 +15,7 @@ from sparkmirror.kafka.acls import create_acls, describe_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LITERAL, PREFIXED, AclBinding, NewTopic
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.model import Cluster
 from sparkmirror.operations.failover_run import Fence, Unfence
 from sparkmirror.sync.acl_job import AclNotes, AclSync
@@ -167,6 +168,37 @@ def test_a_denial_is_there_before_what_it_takes_away_is_allowed(
         assert sync_once(sync).failures == ()
         await_acls(target, lambda there: there >= copies)
     revoke(target, *copies)
+
+
+def test_what_is_created_as_the_mirror_dies_is_revoked_later(
+    both: tuple[Cluster, Cluster], source: Admin, target: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was refused is a person's own where one creates it."""
+    created = READ._replace(topic="A.orders", principal="User:dave")
+    refused = READ._replace(topic="A.orders", principal="User:erin")
+
+    def job() -> AclSync:
+        return AclSync(source, target, replace(RULES, revoke=True), AclNotes(both[1], NOTES, "A"))
+
+    def die(admin: Admin, bindings: list[AclBinding]) -> dict[AclBinding, SparkMirrorError | None]:
+        create_acls(admin, bindings)
+        raise KeyboardInterrupt
+
+    with granted(source, created._replace(topic="orders")):
+        monkeypatch.setattr("sparkmirror.sync.acl_job.create_acls", die)
+        with pytest.raises(KeyboardInterrupt):
+            sync_once(job())
+        await_acls(target, lambda there: created in there)
+    with granted(source, refused._replace(topic="orders")):
+        no = RequestRefused("refused", "", 44)  # POLICY_VIOLATION
+        monkeypatch.setattr("sparkmirror.sync.acl_job.create_acls", lambda _, bindings: dict.fromkeys(bindings, no))
+        assert sync_once(job()).failures
+        grant(target, refused)
+    monkeypatch.undo()
+    assert sync_once(job()).failures == ()
+    there = await_acls(target, lambda there: created not in there)
+    assert refused in there
+    revoke(target, refused)
 
 
 def refuse(

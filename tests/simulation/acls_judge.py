@@ -73,20 +73,12 @@ class _Look:
 
 
 @dataclass(slots=True)
-class _Made:
-    """A binding of the mirror's: who made it, when."""
-
-    by: Process | None
-    at: float
-
-
-@dataclass(slots=True)
 class _Bindings:
     """Of the target. `persons` are those that a person has made, and not the mirror before without revoking it.
     `again` are the mirror's that persons removed and made again: whether they are its own still, its notes say."""
 
     persons: dict[Acl, float] = field(default_factory=dict)
-    mirrors: dict[Acl, _Made] = field(default_factory=dict)
+    mirrors: set[Acl] = field(default_factory=set)
     again: set[Acl] = field(default_factory=set)
 
 
@@ -103,6 +95,8 @@ class AclJudge:
         """What the mirror has revoked, and when it last did."""
         self._removed_at = -_STALE_SECONDS
         """When a person last removed a binding of the target."""
+        self._settled = 0
+        """Where the status topic ended when a round was last done: what is noted before that is made, or forgotten."""
         scene.target.acls.is_on = True
         scene.source.acls.watchers.append(self._take_on_source)
         scene.target.acls.watchers.append(self._take_on_target)
@@ -145,8 +139,9 @@ class AclJudge:
         return f"{_shown(one)} is added to {cluster.alias}"
 
     def _take_from_person(self, one: Acl) -> None:
-        """The mirror forgets what is gone in its next round, so until then it takes this for its own."""
-        if one in self._own.mirrors:
+        """The mirror forgets what is gone in its next round, so until then it takes this for its own; and so it does
+        with what it has noted and was interrupted before it made it."""
+        if one in self._own.mirrors or self._noted().get(one, -1) >= self._settled:
             self._own.again.add(one)
         else:
             self._own.persons[one] = self._scene.world.now
@@ -182,6 +177,9 @@ class AclJudge:
 
     # What the mirror asks for.
 
+    def take_round(self) -> None:
+        self._settled = self._status_end()
+
     def _asking(self) -> Process | None:
         current = self._scene.world.current
         return None if current is None else current.process
@@ -206,16 +204,16 @@ class AclJudge:
         if asked.api in (CREATE_ACLS, DELETE_ACLS):
             self._judge_allowed(look, self._not_of_persons(before), self._not_of_persons(after))
         for one in asked.deletions:
-            self._own.mirrors.pop(one, None)
+            self._own.mirrors.discard(one)
             self._own.again.discard(one)
             self._revoked[one] = world.now
         for one in asked.creations:
             if one not in before:
-                self._own.mirrors[one] = _Made(self._asking(), world.now)
+                self._own.mirrors.add(one)
                 self._own.again.discard(one)
             elif self._own.persons.get(one, 0.0) > look.target_at - _STALE_SECONDS:
                 del self._own.persons[one]  # both have made it in the same moment
-                self._own.mirrors[one] = _Made(self._asking(), world.now)
+                self._own.mirrors.add(one)
 
     def _not_of_persons(self, bindings: Iterable[Acl]) -> frozenset[Acl]:
         return frozenset(one for one in bindings if one.permission == DENY or one not in self._own.persons)
@@ -273,11 +271,11 @@ class AclJudge:
         found = [f"the target has nothing of {_shown(one)}" for one in lacking]
         if self._revokes:
             noted = self._noted()
-            left = target - self._own.persons.keys() - (self._own.again - noted)
+            left = target - self._own.persons.keys() - (self._own.again - noted.keys())
             found += [
                 f"{_shown(one)} is left on the target, and nothing of the source asks for it"
                 for one in sorted(left)
-                if not self._is_asked_for(one, source) and not self._is_forgotten(one, noted)
+                if not self._is_asked_for(one, source)
             ]
         return found
 
@@ -310,29 +308,22 @@ class AclJudge:
         others = [name for name in self._scene.target.topics if name != self._scene.remote]
         return one.permission == DENY or (bool(prefix) and not any(other.startswith(one.name) for other in others))
 
-    def _is_forgotten(self, one: Acl, noted: frozenset[Acl]) -> bool:
-        """Who made it was interrupted before it was noted, so nobody may take it for the mirror's."""
-        made = self._own.mirrors.get(one)
-        if made is None or one in noted:
-            return False
-        if made.by is None or not made.by.is_alive:
-            return True
-        jobs = next(mirror.jobs for mirror in self._scene.mirrors if mirror.driver is made.by)
-        ended = next((reason for at, reason in jobs.rounds if at >= made.at), "") if jobs is not None else ""
-        return bool(ended)
-
-    def _noted(self) -> frozenset[Acl]:
-        """What the status topic says that the mirror has made."""
-        found: dict[Acl, bool] = {}
+    def _noted(self) -> dict[Acl, int]:
+        """What the status topic says that the mirror has made, or was about to make, and the offsets of these notes."""
+        found: dict[Acl, int] = {}
         for record in self._status():
             fields = json.loads(record.key) if record.key else None
             if isinstance(fields, list) and fields[:2] == ["acl", "A"]:
-                found[_of_note(fields[2])] = record.value is not None
-        return frozenset(one for one, there in found.items() if there)
+                found[_of_note(fields[2])] = record.offset if record.value is not None else -1
+        return {one: offset for one, offset in found.items() if offset >= 0}
 
     def _status(self) -> Iterator[Record]:
         for _, stored in self._scene.checker.stored(self._scene.ledger.status):
             yield from stored.records
+
+    def _status_end(self) -> int:
+        stored = self._scene.checker.stored(self._scene.ledger.status)
+        return max((partition.log.end for partition, _ in stored), default=0)
 
 
 def _copied(one: Acl) -> int | None:

@@ -112,6 +112,8 @@ class Scene:
         beats = _config(self.script, self.policy).heartbeats if self.script.heartbeats else ()
         own = [one for one in beats if one.flow == self.flow.name]
         self.mirrors.append(kind(self.world, self.net, self.flow, name, has_jobs=self.script.jobs, heartbeats=own))
+        if self.acls is not None and (jobs := self.mirrors[-1].jobs) is not None:
+            jobs.on_round = self.acls.take_round
 
     def set_policy(self, policy: str) -> str:
         """`on.data.loss` of mirrors that are started from here on."""
@@ -231,6 +233,18 @@ def _flow(script: Script, policy: str) -> FlowConfig:
     return flow
 
 
+def _await_caught_up(scene: Scene) -> bool:
+    """And for a moment more. Where a person rebuilds what is FAILED meanwhile, until it is caught up again."""
+    world, kept = scene.world, scene.script.kept
+    ends_at = world.now + _HEAL_SECONDS_MAX
+    is_done = world.run(ends_at, scene.checker.is_caught_up)
+    world.run(world.now + 3.0)
+    if is_done and kept is not None and kept.rebuilds and not scene.checker.is_caught_up():
+        is_done = world.run(ends_at, scene.checker.is_caught_up)
+        world.run(world.now + 3.0)
+    return is_done
+
+
 def _config(script: Script, policy: str) -> MirrorConfig:
     lines = [
         "clusters = A, B",
@@ -300,8 +314,7 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             scene.heal()
             if script.kept is not None and script.kept.rebuilds:
                 world.after(5.0, lambda: rebuild(scene))
-            is_done = world.run(world.now + _HEAL_SECONDS_MAX, scene.checker.is_caught_up)
-            world.run(world.now + 3.0)
+            is_done = _await_caught_up(scene)
             if scene.readers is not None and is_done:
                 readers = scene.readers
                 world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())

@@ -1,17 +1,19 @@
 """The ACL job of a flow: principals that may read a topic may read its remote topic; observe, plan, apply.
 
 Run at start and at intervals; the plan is made in `sync.acls`, pure. What it creates is noted on the flow's status
-topic, so that a later run revokes only what the mirror itself has granted.
+topic, so that a later run revokes only what the mirror itself has granted. The note comes first: a mirror that dies
+between the two leaves a note of nothing, which the next round forgets, and no right that nobody would take back.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls, known_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
+from sparkmirror.kafka.errors import RequestRefused, is_retriable
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster
 from sparkmirror.stored_json import decode_or_none
@@ -38,7 +40,7 @@ class AclNotes:
         return frozenset(self._created)
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
-        """Raises ClusterError; what is not noted is never revoked."""
+        """Before they are created: what is not noted is never revoked. Raises ClusterError."""
         self._publish(bindings, b"{}")
 
     def remove(self, bindings: Iterable[AclBinding]) -> None:
@@ -96,12 +98,22 @@ class AclSync:
         for (adds, _), changes in groupby(ordered, lambda one: (isinstance(one, AddAcl), one.binding.permission)):
             held, bindings = _held([change.binding for change in changes], refused)
             failures += [f"the ACL {one} waits for {behind}" for one, behind in held]
-            outcome = create_acls(self._target, bindings) if adds else delete_acls(self._target, bindings)
-            (self._notes.add if adds else self._notes.remove)(_done(outcome))
+            outcome = self._create(bindings) if adds else self._delete(bindings)
             refused += [one for one, error in outcome.items() if error is not None]
             failures += [str(error) for error in outcome.values() if error is not None]
         self._forget([change.binding for change in plan.changes if isinstance(change, ForgetAcl)])
         return failures
+
+    def _create(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
+        self._notes.add(bindings)
+        outcome = create_acls(self._target, bindings)
+        self._notes.remove(one for one, error in outcome.items() if error is not None and _is_certain(error))
+        return outcome
+
+    def _delete(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
+        outcome = delete_acls(self._target, bindings)
+        self._notes.remove(one for one, error in outcome.items() if error is None)
+        return outcome
 
     def _forget(self, bindings: Sequence[AclBinding]) -> None:
         """One that a broker still knows, or knows already, waits for a later round."""
@@ -122,8 +134,10 @@ def _held(
     return [(one, other) for one, other in behind.items() if other], [one for one in bindings if not behind[one]]
 
 
-def _done(outcome: Mapping[AclBinding, SparkMirrorError | None]) -> list[AclBinding]:
-    return [binding for binding, error in outcome.items() if error is None]
+def _is_certain(error: SparkMirrorError) -> bool:
+    """Whether a refusal says that nothing was created: a time-out or an error of the broker's own does not."""
+    is_known = isinstance(error, RequestRefused) and error.code > 0 and not is_retriable(error.code)
+    return is_known or isinstance(error, AuthorizationFailed)
 
 
 def noted(key: bytes | None, source_alias: str) -> AclBinding | None:
