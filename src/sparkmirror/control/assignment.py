@@ -116,7 +116,8 @@ class TaskPlan:
     partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
     set where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task`
     is the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer
-    id and epoch of a second one. `sizing` says why the flow has so many tasks.
+    id and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an attempt before
+    this one has marked its last position with (`ledger.copies`).
     """
 
     task: int
@@ -139,6 +140,7 @@ class TaskPlan:
     producer_task: int | None = None
     spare: tuple[int, int, int] | None = None
     sizing: str = ""
+    marks_from: int = 0
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 HEADER: Final = "sparkmirror.written"
 """The header of SparkMirror's records in Connect's topic. Connect reads keys and values alone."""
+_DIGITS_MAX: Final = 18
 
 
 class Mark(NamedTuple):
@@ -28,10 +29,11 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, headers: Sequence[tuple[str, bytes | None]]) -> Self | None:
-        """None for a record of Connect's."""
+        """None for a record of Connect's, or where no writer's numbers are."""
         for name, value in headers:
             generation, _, sequence = (value or b"").partition(b".")
-            if name == HEADER and generation.isdigit() and sequence.isdigit():
+            numbers = generation, sequence
+            if name == HEADER and all(one.isdigit() and len(one) <= _DIGITS_MAX for one in numbers):
                 return cls(int(generation), int(sequence))
         return None
 

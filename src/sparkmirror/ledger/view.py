@@ -21,6 +21,8 @@ class LedgerView:
         self._connector = connector
         self._offsets: dict[TopicPartition, Position] = {}
         self._written_by: dict[TopicPartition, int] = {}
+        self.last_mark = Mark(0, 0)
+        """The newest of all positions."""
         self.records: dict[TopicPartition, PositionRecord] = {}
         self._tenures: dict[TopicPartition, Tenure] = {}
         self._unreadable_offsets: dict[TopicPartition, str] = {}
@@ -127,6 +129,7 @@ class LedgerView:
             self._offsets[partition] = position
         if (mark := Mark.read(headers)) is not None:
             self._written_by[partition] = mark.generation
+            self.last_mark = max(self.last_mark, mark)
 
     def _take_record(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
         for known in (self.records, self._tenures, self._unreadable_records, self.unknown_tenures):

@@ -386,5 +386,6 @@ def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned,
         producer_task=plan.producer_task,
         spare=plan.spare,
         sizing=plan.sizing,
+        marks_from=plan.marks_from,
     )
     return Row(PLAN, payload=encode(told))

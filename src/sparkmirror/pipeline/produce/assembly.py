@@ -82,7 +82,7 @@ def assemble(
     )  # fmt: skip
     progress = Progress(
         options.progress, plan.task, plan.offsets_partitions, plan.run,
-        in_transactions=in_transactions, lost=task_metrics.lost, clock=clock,
+        in_transactions=in_transactions, lost=task_metrics.lost, marks_from=plan.marks_from, clock=clock,
     )  # fmt: skip
     limits = TargetLimits(options.target, background)
     aligned = options.alignment

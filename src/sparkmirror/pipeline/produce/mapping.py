@@ -9,7 +9,6 @@ from typing import Final
 from uuid import UUID
 
 from sparkmirror.batch.piece import Span
-from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger.map_records import CHUNK_WEIGHT_MAX, ChunkName
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition, is_another_topic
@@ -33,8 +32,9 @@ class OpenChunk:
 class OffsetMapping:
     """The open chunks of one task's partitions."""
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._began_ms = clock.time_ns() // 1_000_000
+    def __init__(self, began_ms: int) -> None:
+        """`began_ms` is later than that of an earlier attempt of the task."""
+        self._began_ms = began_ms
         self._numbers = 0
         self._growing: dict[TopicPartition, OpenChunk] = {}
         self._full: list[tuple[TopicPartition, OpenChunk]] = []

@@ -58,16 +58,19 @@ class Progress:
         *,
         in_transactions: bool = False,
         lost: Callable[[Gap], None] = _count_nothing,
+        marks_from: int = 0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`lost` is called with each gap once it is stored."""
+        """`lost` is called with each gap once it is stored. `marks_from` is the mark of an earlier attempt's last
+        position, 0 where there was none."""
         self._clock = clock
         self._options = options
         self._offsets_partitions = offsets_partitions
         self._task = task
         self._run = run
-        # A later attempt of the same generation continues behind an earlier one.
-        self._sequence = clock.time_ns() // 1_000
+        # A later attempt of the same generation continues behind an earlier one, also if the clock was put back.
+        began_ms = max(clock.time_ns() // 1_000_000, marks_from // 1_000 + 1)
+        self._sequence = began_ms * 1_000
         # What the ledger holds, or will once what is open is acknowledged.
         self._stored: dict[TopicPartition, Place] = {}
         self._extents: dict[TopicPartition, Extent | None] = {}
@@ -77,7 +80,7 @@ class Progress:
         self._lost = lost
         self._gapped: dict[TopicPartition, PartitionBuffer] = {}
         self._open_gaps: set[TopicPartition] = set()
-        self._mapping = OffsetMapping(clock)
+        self._mapping = OffsetMapping(began_ms)
         self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
         self._in_transactions = in_transactions
         self._uncommitted: list[Entry] = []

@@ -19,7 +19,8 @@ class PlanRow:
     """The task's identity, the address of its reader's ring, and the new partitions, each with its slot.
 
     `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
-    number, producer id and epoch of a second one. `sizing` says why the flow has so many tasks.
+    number, producer id and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an
+    attempt before this one has marked its last position with.
     """
 
     task: int
@@ -34,6 +35,7 @@ class PlanRow:
     producer_task: int | None = None
     spare: tuple[int, int, int] | None = None
     sizing: str = ""
+    marks_from: int = 0
 
     @property
     def transactional_task(self) -> int:

@@ -30,12 +30,12 @@ def stored(mapping: OffsetMapping, position: int, generation: int = 4) -> list[t
 
 
 def test_nothing_is_stored_of_a_partition_that_copied_nothing() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     assert stored(mapping, 100) == []
 
 
 def test_a_merged_batch_with_holes_is_mapped_span_by_span_from_where_the_task_began() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     assert stored(mapping, 5) == []
     mapping.add(ORDERS, batch(70, (7, 3), (51, 2), (55, 1), (56, 40)))
     ((_, chunk),) = stored(mapping, 100)
@@ -47,7 +47,7 @@ def test_a_merged_batch_with_holes_is_mapped_span_by_span_from_where_the_task_be
 
 
 def test_a_place_that_the_broker_does_not_tell_is_uncertain() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     mapping.add(ORDERS, batch(0, (0, 5)))
     mapping.add(ORDERS, batch(-1, (5, 5)))
     ((_, chunk),) = stored(mapping, 10)
@@ -56,7 +56,7 @@ def test_a_place_that_the_broker_does_not_tell_is_uncertain() -> None:
 
 def test_what_became_of_one_record_is_mapped_with_it_over_several_batches() -> None:
     """Record 4 became four, in three batches; a marker stands before record 5, which became two."""
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     mapping.add(ORDERS, batch(10, (3, 2, 1)))
     mapping.add(ORDERS, batch(13, (5, 0, 1)))
     mapping.add(ORDERS, batch(14, (5, 0, 1)))
@@ -68,7 +68,7 @@ def test_what_became_of_one_record_is_mapped_with_it_over_several_batches() -> N
 
 
 def test_more_of_a_record_at_an_unknown_place_is_left_behind_with_it() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     mapping.add(ORDERS, batch(10, (3, 2)))
     mapping.add(ORDERS, batch(-1, (5, 0, 4)))
     mapping.add(ORDERS, batch(30, (5, 1)))
@@ -77,7 +77,7 @@ def test_more_of_a_record_at_an_unknown_place_is_left_behind_with_it() -> None:
 
 
 def test_a_full_chunk_is_stored_once_more_and_the_next_one_goes_on() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     count = CHUNK_WEIGHT_MAX + 3
     for number in range(count):
         mapping.add(ORDERS, batch(number, (number * 50, 1)))
@@ -89,7 +89,7 @@ def test_a_full_chunk_is_stored_once_more_and_the_next_one_goes_on() -> None:
 
 
 def test_a_chunk_of_what_a_filter_left_is_full_when_it_has_as_many_bytes() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     spans = find_spans(np.arange(0, 100_000, 2))
     for at, span in enumerate(spans):
         mapping.add(ORDERS, Batch(memoryview(b""), 0, (span,), 2048, 0, Lineage(), QUEUED, base_offset=at * 2048))
@@ -98,7 +98,7 @@ def test_a_chunk_of_what_a_filter_left_is_full_when_it_has_as_many_bytes() -> No
 
 
 def test_a_partition_that_begins_again_gets_another_chunk() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     mapping.add(ORDERS, batch(0, (0, 5)))
     mapping.close(ORDERS)
     mapping.add(ORDERS, batch(5, (2, 3)))
@@ -107,7 +107,7 @@ def test_a_partition_that_begins_again_gets_another_chunk() -> None:
 
 
 def test_a_source_topic_that_was_made_again_begins_another_chunk_wherever_it_begins() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     for first, base, log in ((0, 0, LOG), (5, 5, LOG), (12, 10, UUID(int=8))):
         one = batch(base, (first, 5))
         one.lineage = Lineage(log)
@@ -118,14 +118,14 @@ def test_a_source_topic_that_was_made_again_begins_another_chunk_wherever_it_beg
 
 
 def test_a_source_that_goes_back_begins_another_chunk_by_itself() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     mapping.add(ORDERS, batch(0, (0, 5)))
     mapping.add(ORDERS, batch(5, (0, 5)))
     assert len(stored(mapping, 5)) == 2
 
 
 def test_what_was_not_taken_is_stored_again_under_its_name() -> None:
-    mapping = OffsetMapping()
+    mapping = OffsetMapping(1)
     mapping.add(ORDERS, batch(0, (0, 5)))
     ((_, chunk, name),) = mapping.changed({ORDERS: 5}, 4, {ORDERS: LOG})
     assert chunk.map.topic_id == LOG

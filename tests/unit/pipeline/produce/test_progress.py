@@ -9,8 +9,10 @@ from tests.unit.pipeline.produce.known_producer import known
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, decode_records, encode_batch
 from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.lineage import Extent, Lineage
+from sparkmirror.ledger.map_records import ChunkName, decode_key
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, Epochs, Position, TopicPartition
@@ -357,6 +359,35 @@ def _extents_stored(progress: Progress, buffer: PartitionBuffer) -> list[Extent 
     records = records_of(sent).get(POSITIONS, [])
     found = [positions.decode_value(one.value) for one in records]
     return [record.extent for record in found if record is not None]
+
+
+def test_a_later_attempt_of_a_task_is_behind_an_earlier_one_though_the_clock_was_put_back() -> None:
+    """By the marks of positions and by the names of the pieces of the offset map."""
+    marks: list[Mark] = []
+    names: list[ChunkName] = []
+    home = TopicPartition("mm2-offsets.A.internal", murmur2_partition(connect.encode_key(MM2, ORDERS), 25))
+    for attempt in range(3):
+        clock = ManualClock(began_at=1_800_000_000.0 - 3600 * attempt)
+        last = marks[-1].sequence if marks else 0
+        progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, marks_from=last, clock=clock)
+        progress.adopt(ORDERS)
+        buffer = at(ORDERS, 10 * attempt)
+        fill(buffer, 10 * attempt, 10 * attempt + 4)
+        batch = buffer.next_batch(1, 0)
+        assert batch is not None
+        batch.base_offset = 10 * attempt
+        progress.map_batches(ORDERS, [batch])
+        buffer.succeed(batch)
+        stored = store(progress, buffer)
+        for record in stored[home]:
+            mark = Mark.read([(name.decode(), value) for name, value in record.headers])
+            assert mark is not None
+            marks.append(mark)
+        keys = [decode_key(one.key) for one in stored[TopicPartition(TOPICS.offset_map, 0)]]
+        names += [key[2] for key in keys if key is not None]
+    assert marks == sorted(set(marks))
+    assert len(names) == 3
+    assert names == sorted(set(names))
 
 
 def test_a_gap_before_which_a_partition_is_held_begins_where_that_comes_to_rest() -> None:
