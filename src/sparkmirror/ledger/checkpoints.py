@@ -6,9 +6,10 @@ on the target without reading them; here only commits that move a group forward 
 a log that no longer exists: what this mirror committed for it is taken back (`Renewal`).
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.mirror_records import Checkpoint
@@ -19,6 +20,23 @@ CheckpointKey = tuple[str, TopicPartition]
 """A group and a partition of the target."""
 Checkpoints = dict[CheckpointKey, Checkpoint]
 """The last checkpoint of each group and target partition."""
+Places = dict[CheckpointKey, deque[Committed]]
+"""Where checkpoints have put each group lately: a commit there is the mirror's own (`note_place`)."""
+_PLACES_MAX: Final = 8
+"""A commit lags behind the last checkpoint by a few at most."""
+
+
+def note_place(places: Places, checkpoint: Checkpoint) -> None:
+    known = places.setdefault((checkpoint.group, checkpoint.partition), deque(maxlen=_PLACES_MAX))
+    place = Committed(checkpoint.downstream, checkpoint.metadata)
+    if place not in known:
+        known.append(place)
+
+
+def forget_places(places: Places, key: CheckpointKey, end: int) -> None:
+    """Those beyond the log's end, once who stood there is taken back."""
+    if (known := places.get(key)) is not None:
+        places[key] = deque((place for place in known if place.offset <= end), maxlen=_PLACES_MAX)
 
 
 class Reached(NamedTuple):
@@ -100,10 +118,13 @@ def plan_renewals(
     translate: Translate,
     source_of: Callable[[TopicPartition], TopicPartition | None],
     remade: Collection[TopicPartition] = (),
+    *,
+    places: Places,
 ) -> dict[CheckpointKey, Renewal]:
     """Replacements of checkpoints whose log no longer exists, if they are lower; the log's beginning if no translation
     is known. `source_of` names the source's partition of one that no group has reached. Of logs that are `remade` since
-    they were last looked at, all checkpoints are former ones, and what no group has reached may be so on the source."""
+    they were last looked at, all checkpoints are former ones, and what no group has reached may be so on the source.
+    Where the log ends before one of `places`, an earlier checkpoint may have put the group beyond."""
     renewals: dict[CheckpointKey, Renewal] = {}
     for key, before in last.items():
         log = logs.get(before.partition)
@@ -113,28 +134,37 @@ def plan_renewals(
         source = source_of(before.partition) if one is None else one.source
         again = None if source is None else settle_known(translate(source, before.upstream), logs)
         is_remade = before.partition in remade
-        if not (is_remade or is_stale(before, again, log)):
+        is_beyond = any(place.offset > log.end for place in places.get(key, ()))
+        if not (is_remade or is_beyond or is_stale(before, again, log)):
             continue
         left = None if is_remade or (again is not None and again.is_kept and not again.exact) else again
         found = left if one is None else settle_known(one.found, logs)
         upstream, note = (before.upstream, before.metadata) if one is None else (one.committed[:2])
         after = Checkpoint(before.group, before.partition, upstream, 0 if found is None else found.offset, note)
-        if after.downstream < before.downstream:
+        if is_beyond or after.downstream < before.downstream:
             renewals[key] = Renewal(before, after, log.end)
     return renewals
 
 
 def plan_take_back(
-    renewals: Iterable[Renewal], active: frozenset[str], on_target: Mapping[str, GroupOffsets]
+    renewals: Iterable[Renewal],
+    active: frozenset[str],
+    on_target: Mapping[str, GroupOffsets],
+    places: Places,
 ) -> tuple[list[GroupWrite], list[tuple[Renewal, int]]]:
     """The commits of replacements, for groups without members that stand exactly where this mirror committed them for
-    the former log; and the other groups that stand beyond the log's end."""
+    the former log, by this checkpoint or one before it; and the other groups that stand beyond the log's end."""
     writes: dict[str, dict[TopicPartition, Committed]] = {}
     left: list[tuple[Renewal, int]] = []
     for one in renewals:
         before, after = one.before, one.after
         stands = on_target.get(before.group, {}).get(before.partition)
-        if before.group not in active and stands == Committed(before.downstream, before.metadata):
+        is_own = stands == Committed(before.downstream, before.metadata) or (
+            stands is not None
+            and stands.offset > after.downstream
+            and stands in places.get((before.group, before.partition), ())
+        )
+        if is_own and before.group not in active:
             place = Committed(after.downstream, after.metadata)
             writes.setdefault(before.group, {})[before.partition] = place
         elif stands is not None and stands.offset > one.end:

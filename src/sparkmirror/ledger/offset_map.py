@@ -88,6 +88,11 @@ class OffsetMap:
         self.weight += widened.weight - last.weight
         return True
 
+    def begin_at(self, target: int) -> None:
+        """An empty map says where its first record will lie."""
+        self._add(Segment(self.end_source, target, target - self.end_source))
+        self.end_target = target
+
     def append_unknown(self, first: int, records: int) -> None:
         """The records are on the target, behind all earlier ones, at an unknown place (DUPLICATE_SEQUENCE)."""
         if self.end_target < 0:

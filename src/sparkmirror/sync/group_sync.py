@@ -22,9 +22,12 @@ from sparkmirror.ledger.checkpoints import (
     CheckpointKey,
     Checkpoints,
     GroupWrite,
+    Places,
     Reached,
     Renewal,
+    forget_places,
     may_move,
+    note_place,
     plan_checkpoints,
     plan_group_writes,
     plan_renewals,
@@ -77,9 +80,11 @@ class RoundPlan(NamedTuple):
 
 
 class GroupRound:
-    """The groups of one flow. The admins and checkpoints belong to the caller."""
+    """The groups of one flow. The admins, checkpoints and places belong to the caller."""
 
-    def __init__(self, flow: FlowConfig, source: Admin, target: Admin, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, flow: FlowConfig, source: Admin, target: Admin, checkpoints: Checkpoints, places: Places
+    ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
@@ -87,6 +92,7 @@ class GroupRound:
         self._target_groups = GroupOffsetsClient(target)
         self._commits = CommitLog(target)
         self._checkpoints = checkpoints
+        self._places = places
         self._settled: dict[str, float] = {}
         self._looks_at = 0.0
         self._notes = LogNotes(flow.target, flow.ledger_topics.status, flow.name.source)
@@ -123,7 +129,10 @@ class GroupRound:
         translate, source_of = state.translator.translate, (lambda at: sources().get(at))
         self._seen = {where: log.topic_id for where, log in logs.items()}
         remade = self._notes.remade(self._target, self._seen) if logs else set()
-        renewals = plan_renewals(reached, self._checkpoints, logs, translate, source_of, remade) if logs else {}
+        renewals: dict[CheckpointKey, Renewal] = {}
+        if logs:
+            known = reached, self._checkpoints, logs, translate, source_of, remade
+            renewals = plan_renewals(*known, places=self._places)
         return RoundPlan(plan_checkpoints(reached, self._checkpoints, logs, renewals), list(renewals.values()))
 
     def _to_look_at(self, reached: Mapping[CheckpointKey, Reached]) -> set[TopicPartition]:
@@ -138,6 +147,7 @@ class GroupRound:
         """These checkpoints are the last of their groups."""
         for checkpoint in written:
             self._checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
+            note_place(self._places, checkpoint)
             self._settled.pop(checkpoint.group, None)
             self.counts.checkpoints += 1
 
@@ -154,12 +164,12 @@ class GroupRound:
         nothing to wait for. Raises ClusterError.
         """
         if not (renewals and self._flow.offsets.sync_groups):
-            return [one.after for one in renewals]
+            return self._settle(renewals)
         before = self._commits.ends()
         active = self._active()
         on_target, failed = self._target_groups.committed({one.before.group for one in renewals})
         self._tell(failed)
-        writes, left = plan_take_back(renewals, active, on_target)
+        writes, left = plan_take_back(renewals, active, on_target, self._places)
         self._name(left)
         written = {write.group: write.offsets for write in writes if self._write(write.group, write.offsets)}
         if written:
@@ -169,7 +179,12 @@ class GroupRound:
         if unsettled:
             self._looks_at = 0.0
             self._seen = {}
-        return [one.after for one in renewals if one.before.group not in unsettled]
+        return self._settle([one for one in renewals if one.before.group not in unsettled])
+
+    def _settle(self, renewals: Sequence[Renewal]) -> list[Checkpoint]:
+        for one in renewals:
+            forget_places(self._places, (one.before.group, one.before.partition), one.end)
+        return [one.after for one in renewals]
 
     def commit(self, state: OffsetState) -> None:
         """Moves groups without members on the target forward to their checkpoints. Raises ClusterError."""

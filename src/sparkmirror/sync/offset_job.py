@@ -187,7 +187,7 @@ class _Opened:
         on_source = flow.offsets.syncs_location == "source"
         self._syncs_at = source if on_source else self.target
         self.state = connections.enter_context(OffsetState(flow, source, self.target))
-        self.groups = GroupRound(flow, source, self.target, self.state.checkpoints)
+        self.groups = GroupRound(flow, source, self.target, self.state.checkpoints, self.state.places)
         self.publisher = connections.enter_context(Publisher(flow.target, "offsets"))
         needs_own = on_source and flow.offsets.emit_syncs
         self.syncs_publisher = (

@@ -13,7 +13,7 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import TopicFollower, open_tail
 from sparkmirror.kafka.tail import TailRecord
-from sparkmirror.ledger.checkpoints import Checkpoints
+from sparkmirror.ledger.checkpoints import Checkpoints, Places, note_place
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
@@ -43,6 +43,7 @@ class OffsetState:
         self.syncs = OffsetSyncStore()
         self.last_syncs: dict[TopicPartition, OffsetSync] = {}
         self.checkpoints: Checkpoints = {}
+        self.places: Places = {}
         self.checkpoint_times_ms: dict[tuple[str, TopicPartition], int] = {}
         self._ledger = LedgerView(flow.connector)
         self._positions: TopicFollower | None = None
@@ -168,6 +169,7 @@ class OffsetState:
         except ProtocolError:
             return  # As above (`CheckpointStore`).
         self.checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
+        note_place(self.places, checkpoint)
         self.checkpoint_times_ms[checkpoint.group, checkpoint.partition] = record.timestamp_ms
 
 

@@ -9,8 +9,11 @@ from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.checkpoints import (
     Checkpoints,
     GroupWrite,
+    Places,
+    forget_places,
     Renewal,
     may_move,
+    note_place,
     plan_checkpoints,
     plan_group_writes,
     plan_renewals,
@@ -150,6 +153,7 @@ def renewed(
     reached: tuple[int, Translated] | None = None,
     source: TopicPartition | None = ORDERS,
     remade: Collection[TopicPartition] = (),
+    places: Places | None = None,
 ) -> list[Renewal]:
     """`now` is what the checkpoint's source offset translates to, `reached` the group's offset with its translation."""
     offsets = {} if reached is None else {"g": {ORDERS: Committed(reached[0], "new")}}
@@ -159,7 +163,8 @@ def renewed(
 
     logs = {} if log is None else {REMOTE: log}
     reached_now = translate_groups(offsets, translate)
-    return list(plan_renewals(reached_now, {KEY: last}, logs, translate, lambda _: source, remade).values())
+    known = reached_now, {KEY: last}, logs, translate, lambda _: source, remade
+    return list(plan_renewals(*known, places=places or {}).values())
 
 
 EMPTY, SHORT, LONG = (Extent(REMOTE.topic, NEW, end) for end in (0, 100, 9_000))
@@ -221,7 +226,7 @@ def test_only_what_this_mirror_committed_is_taken_back_and_only_from_idle_groups
 
     def taken(*committed: object, active: bool = False) -> tuple[list[GroupWrite], list[int]]:
         there = {"g": {REMOTE: Committed(*committed)} if committed else {}}  # type: ignore[arg-type]
-        writes, left = plan_take_back([renewal], frozenset({"g"} if active else ()), there)
+        writes, left = plan_take_back([renewal], frozenset({"g"} if active else ()), there, {})
         return writes, [stands for _, stands in left]
 
     assert taken(4000, "note") == ([GroupWrite("g", {REMOTE: Committed(0, "note")})], [])
@@ -231,4 +236,33 @@ def test_only_what_this_mirror_committed_is_taken_back_and_only_from_idle_groups
     assert taken(3999, "note") == ([], [3999])
     assert taken(60, "note") == ([], []), "within the log, by whomever"
     assert taken() == ([], [])
-    assert plan_take_back([renewal], frozenset(), {}) == ([], []), "a group that could not be read"
+    assert plan_take_back([renewal], frozenset(), {}, {}) == ([], []), "a group that could not be read"
+
+
+def test_a_log_that_ends_before_an_earlier_place_renews_a_checkpoint_that_lies_in_it() -> None:
+    """The source's topic was made again, its group went on from the beginning, and then the target's log was cut."""
+    places = Places()
+    for at in (86, 13):
+        note_place(places, checkpoint(at, at))
+    reached = 16, Translated(REMOTE, 16, True, NEW)
+    shorter = Extent(REMOTE.topic, NEW, 70)
+    (found,) = renewed(checkpoint(13, 13), Translated(REMOTE, 13, True, NEW), shorter, reached=reached, places=places)
+    assert found.after == checkpoint(16, 16, "new")
+    forget_places(places, KEY, 70)
+    assert not renewed(checkpoint(13, 13), Translated(REMOTE, 13, True, NEW), shorter, reached=reached, places=places)
+
+
+def test_what_a_checkpoint_before_the_last_put_is_taken_back_too() -> None:
+    """The last one was written, and its commit had not been made when the log was cut."""
+    renewal, places = Renewal(checkpoint(48, 48), checkpoint(48, 14), 17), Places()
+    for at in (35, 48):
+        note_place(places, checkpoint(at, at))
+
+    def taken(offset: int) -> tuple[list[GroupWrite], list[int]]:
+        writes, left = plan_take_back([renewal], frozenset(), {"g": {REMOTE: Committed(offset)}}, places)
+        return writes, [stands for _, stands in left]
+
+    assert taken(35) == ([GroupWrite("g", {REMOTE: Committed(14)})], [])
+    assert taken(36) == ([], [36])
+    note_place(places, checkpoint(14, 14))
+    assert taken(14) == ([], []), "where it belongs"

@@ -47,7 +47,7 @@ class TargetLogCheck:
         buffer.extend(assigned.extent)
         if assigned.extent is None or assigned.found is None:
             return ""
-        return self._lose(buffer, assigned.extent, assigned.found)
+        return self._lose(buffer, assigned.extent, assigned.found, assigned.offset)
 
     def must_ask(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, topic: str, now: float) -> bool:
         """Whether an acknowledgement tells too little: the log may be that of a topic that was made again, which takes
@@ -80,7 +80,7 @@ class TargetLogCheck:
                 extent = Extent(topic, self._topic_id(topic) or NO_TOPIC_ID, base)
             elif base < extent.end and extent.topic == topic:
                 found = Extent(topic, self._topic_id(topic) or extent.topic_id, base)
-                reason = self._lose(buffer, extent, found)
+                reason = self._lose(buffer, extent, found, batch.spans[0][0] if batch.spans else buffer.acknowledged)
                 if reason:
                     return reason
                 extent = found
@@ -88,8 +88,9 @@ class TargetLogCheck:
         buffer.extend(extent)
         return reason
 
-    def _lose(self, buffer: PartitionBuffer, known: Extent, found: Extent) -> str:
-        """Record the loss. If the configuration says to go on, the extent becomes what was found."""
+    def _lose(self, buffer: PartitionBuffer, known: Extent, found: Extent, source: int) -> str:
+        """Record the loss. If the configuration says to go on, the extent becomes what was found, from source offset
+        `source` on."""
         cause = judge(known, found)
         if cause is None:
             return ""
@@ -103,4 +104,5 @@ class TargetLogCheck:
         if action != CONTINUE:
             return f"{what}; {what_next(action)}"
         buffer.extend(found)
+        self._progress.cut(buffer, source, resumed)
         return ""

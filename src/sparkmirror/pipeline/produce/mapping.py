@@ -4,7 +4,8 @@
 records from before it took a partition on are in other chunks (`ledger.map_records`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -40,6 +41,7 @@ class OffsetMapping:
         self._full: list[tuple[TopicPartition, OpenChunk]] = []
         self._positions: dict[TopicPartition, int] = {}
         self._touched: dict[TopicPartition, None] = {}
+        self._cuts: dict[TopicPartition, object] = {}
         self._noted: list[tuple[TopicPartition, int, tuple[Span, ...], UUID]] = []
 
     def add(self, partition: TopicPartition, batch: Batch) -> None:
@@ -88,6 +90,32 @@ class OffsetMapping:
             self._full.append((partition, growing))
         self._growing[partition] = following
         return following
+
+    def cut(self, partition: TopicPartition, source: int, target: int, source_id: UUID) -> None:
+        """The target's log was cut, and what comes from source offset `source` on goes to `target`, or behind it. What
+        is entered already says so itself."""
+        self.settle()
+        growing = self._growing.get(partition)
+        if growing is None or growing.map.end_source <= source:
+            self.close(partition)
+            growing = self._growing[partition] = OpenChunk(source, source_id)
+            growing.map.begin_at(target)
+        growing.changed = True
+        self._touched[partition] = None
+        self._cuts[partition] = object()
+
+    @property
+    def cuts(self) -> Collection[TopicPartition]:
+        """The partitions of which the stored map does not know yet that the target's log was cut."""
+        return self._cuts.keys()
+
+    def kept(self, partition: TopicPartition) -> Callable[[], None]:
+        """What to call when a chunk that `changed` gives now is stored for good."""
+        return partial(self._forget_cut, partition, self._cuts.get(partition))
+
+    def _forget_cut(self, partition: TopicPartition, cut: object) -> None:
+        if self._cuts.get(partition) is cut:
+            self._cuts.pop(partition, None)
 
     def close(self, partition: TopicPartition) -> None:
         """The partition is taken on or released: its next batch begins another chunk."""

@@ -112,6 +112,12 @@ class Progress:
         """The source's log was rewritten: a new chunk maps its offsets from here on."""
         self._mapping.close(partition)
 
+    def cut(self, buffer: PartitionBuffer, source: int, target: int) -> None:
+        """The target's log was cut, and source offset `source` goes to `target`, or behind it. The map says so before
+        any position lies beyond: what it said before is of records that are gone."""
+        self._mapping.cut(buffer.source, source, target, buffer.place.lineage.topic_id)
+        self._unmapped[buffer.source] = buffer
+
     def map_batches(self, partition: TopicPartition, batches: Iterable[Batch]) -> None:
         """Note where the records of acknowledged batches went, for the translation of offsets."""
         for batch in batches:
@@ -189,10 +195,14 @@ class Progress:
         return key, TopicPartition(self._options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
 
     def _must_wait(self, where: TopicPartition, home: TopicPartition) -> bool:
-        """Whether a position may not be composed yet: behind one that is under way, or a gap that is not stored."""
+        """Whether a position may not be composed yet: behind one that is under way, a gap that is not stored, or a map
+        that does not say yet that the target's log was cut. Where maps are refused nothing waits for them."""
         if not self._can_take(home) or not self._can_take(self._positions):
             return True
-        return where in self._open_gaps and (not self._in_transactions or not self._can_take(self._gaps_home))
+        goes_first = [self._gaps_home] * (where in self._open_gaps) + [self._maps] * (where in self._mapping.cuts)
+        if where in self._mapping.cuts and (maps := self.buffers.get(self._maps)) is not None and maps.is_failed:
+            goes_first.remove(self._maps)
+        return any(not self._in_transactions or not self._can_take(one) for one in goes_first)
 
     # Composing.
 
@@ -340,6 +350,7 @@ class Progress:
         *,
         are_due: bool,
     ) -> None:
+        are_due |= bool(self._mapping.cuts)
         if are_due or not self._in_transactions:
             self._unmapped.update({buffer.source: buffer for buffer in buffers})
         if not are_due or not self._can_take(self._maps):
@@ -351,7 +362,7 @@ class Progress:
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)
-            lots.setdefault(self._maps, []).append(Entry(key, value, forget))
+            lots.setdefault(self._maps, []).append(Entry(key, value, forget, keep=self._mapping.kept(where)))
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)

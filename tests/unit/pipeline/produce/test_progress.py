@@ -12,7 +12,8 @@ from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.lineage import Extent, Lineage
-from sparkmirror.ledger.map_records import ChunkName, decode_key
+from sparkmirror.ledger.map_records import ChunkName, decode_chunk, decode_key
+from sparkmirror.ledger.map_segments import Segment
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, Epochs, Position, TopicPartition
@@ -359,6 +360,38 @@ def _extents_stored(progress: Progress, buffer: PartitionBuffer) -> list[Extent 
     records = records_of(sent).get(POSITIONS, [])
     found = [positions.decode_value(one.value) for one in records]
     return [record.extent for record in found if record is not None]
+
+
+def test_no_position_goes_beyond_a_cut_of_the_target_before_the_map_tells_of_it() -> None:
+    """Who takes the partition on next knows the map alone, which says that records lie behind the cut."""
+    maps = TopicPartition(TOPICS.offset_map, 0)
+    progress = new_progress(ORDERS)
+    buffer = at(ORDERS, 912)
+    progress.cut(buffer, 912, 905)
+    first = hand_out(progress.compose([buffer], 9, None))
+    assert records_of(first).keys() == {maps}
+    (record,) = records_of(first)[maps]
+    assert record.value is not None
+    assert decode_chunk(record.value).segments == (Segment(912, 905, -7),)
+    assert hand_out(progress.compose([buffer], 9, None)) == []
+    acknowledge(first)
+    assert POSITIONS in store(progress, buffer)
+
+
+def test_in_transactions_a_position_beyond_a_cut_goes_with_the_map() -> None:
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True)
+    buffer = at(ORDERS, 912)
+    progress.adopt(ORDERS)
+    progress.cut(buffer, 912, 905)
+    for _ in range(2):
+        sent = hand_out(progress.compose([buffer], 9, None))
+        assert records_of(sent).keys() >= {POSITIONS, TopicPartition(TOPICS.offset_map, 0)}
+        acknowledge(sent)
+        progress.roll_back()
+    acknowledge(hand_out(progress.compose([buffer], 9, None)))
+    progress.commit()
+    buffer.restart_at(Place(920, Lineage(TOPIC_ID, ((5, 0),))))
+    assert TopicPartition(TOPICS.offset_map, 0) not in records_of(hand_out(progress.compose([buffer], 9, None)))
 
 
 def test_a_later_attempt_of_a_task_is_behind_an_earlier_one_though_the_clock_was_put_back() -> None:
