@@ -41,7 +41,8 @@ class _JudgedUnfence(Unfence):
     def apply(self, note: Note) -> str:
         sentence = super().apply(note)
         acls = self._scene.source.acls
-        if denying := [node for node in self._scene.source.nodes if acls.denies_writes(node, "orders")]:
+        live = [number for number, node in self._scene.source.nodes.items() if node.is_up]
+        if denying := [number for number in live if acls.denies_writes(number, "orders")]:
             self._scene.checker.fail(f"the fence is said to be lifted, and broker {denying[0]} refuses records")
         return sentence
 
@@ -51,12 +52,16 @@ def _judged_starts(scene: "Scene", pair: ClusterPair) -> Mapping[TopicPartition,
     the end of the log, where records of others would be left out."""
     assert pair.source is not None
     began, mirrored = SYSTEM_CLOCK.monotonic(), _mirrored(scene)
+    before = {name: topic.topic_id for name, topic in scene.source.topics.items()}
     starts = look_back(scene.flow, pair.source, pair.target).starts
     for remote, at in starts.items():
         where = TopicPartition("orders", remote.partition)
         partition, truth = scene.target.partition(remote), scene.truth.of(where)
         if partition is None or truth.target_losses or scene.target.topics[remote.topic].made_at > began:
             continue
+        there = scene.source.topics.get(where.topic)
+        if there is None or there.topic_id != before.get(where.topic):
+            continue  # what was mirrored last is neither in the map nor on the source
         if at > partition.log.high_watermark:
             scene.checker.fail(f"the reverse flow starts at {at} of {remote}, beyond {partition.log.high_watermark}")
         if at <= mirrored.get(where, -1):

@@ -146,8 +146,11 @@ class Person:
             self._judge(restore_offsets(journal.steps[noted].note["ends"]), began)
 
     def _judge_fence(self, journal: Journal, steps: Sequence[Step]) -> None:
-        """A procedure that says at its end that the source is fenced, in this run or a former one, has its fence."""
-        says = any(step.name == "fence" or journal.steps[step.name].note.get("fence") for step in steps)
+        """A procedure that says at its end that topics of the source are fenced, in this run or a former one, has its
+        fence. It fences none that was not there when it began."""
+        notes = {step.name: journal.steps[step.name].note for step in steps}
+        said = [note if name == "fence" else note.get("fence") for name, note in notes.items()]
+        says = any(note and (note["bindings"] or note["stood"]) for note in said)
         acls = self._scene.source.acls
         if says and self._lifted_at < self._fenced_at and not acls.has_fence("orders"):
             self._scene.checker.fail("the procedure ends, and the fence that it speaks of is not there")

@@ -146,7 +146,7 @@ def _lossy(scene: "Scene", random: Random) -> str:
 def _freeze_broker(scene: "Scene", random: Random) -> str:
     cluster = _either(scene, random)
     node, seconds = random.choice(list(cluster.nodes.values())), random.choice((0.3, 3.0, 12.0, 20.0))
-    node.frozen_until = scene.world.now + seconds
+    node.frozen_until = max(node.frozen_until, scene.world.now + seconds)  # what came meanwhile waits as long
     return f"broker {cluster.alias}-{node.number} stands still for {seconds} s"
 
 

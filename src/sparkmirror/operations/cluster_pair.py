@@ -14,6 +14,7 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.reader import LedgerReader, NoLedger
 from sparkmirror.model import Position, TopicPartition, is_another_topic
 
@@ -97,6 +98,15 @@ def kept_offsets(flow: FlowConfig) -> KeptOffsets:
     identical = frozenset(where for where, record in records.items() if record.is_aligned)
     parted = {where: one.parted_at for where, one in view.accepted.items() if where in records.keys() - identical}
     return KeptOffsets(identical, parted)
+
+
+def written_logs(flow: FlowConfig) -> dict[TopicPartition, Extent]:
+    """The logs of the target with what the mirror had written there when it last stored a position, by source
+    partition. Raises ClusterError."""
+    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
+        ledger.read_to_end()
+        records = ledger.view.records
+    return {where: record.extent for where, record in records.items() if record.extent is not None}
 
 
 def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:

@@ -22,11 +22,12 @@ from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import list_groups
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.checkpoints import is_forward
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import Topic, TopicPartition, is_another_topic, plain
-from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions
+from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions, written_logs
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
@@ -230,9 +231,12 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
             if where not in former
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
+        written = written_logs(flow) if names_stay else {}
         starts = {
             remote: max(
-                start, _behind_map(flow, (home[remote], remote), state.maps, positions, outdated, logs[remote].end)
+                start,
+                _behind_map(flow, (home[remote], remote), state.maps, positions, outdated, logs[remote].end),
+                _written_end(written.get(home[remote]), logs[remote]),
             )
             for remote, start in plan_reverse_start(of_map, state.maps, logs, names_stay).items()
         }
@@ -252,6 +256,14 @@ def _is_of_former(
     if known is None or position is None:
         return False
     return known.end_source > position or (topic is not None and is_another_topic(known.source_id, topic.topic_id))
+
+
+def _written_end(written: Extent | None, log: Extent) -> int:
+    """Where the mirror's records in the log end at the least, by the ledger; -1 where it tells of none. It knows more
+    than the map and both logs where the source's topic was made again."""
+    if written is None or written.topic != log.topic or is_former(written.topic_id, log):
+        return -1
+    return min(written.end, log.end)
 
 
 def _behind_map(

@@ -25,19 +25,21 @@ _KIND = "acl"
 
 
 class AclNotes:
-    """Which bindings the mirror has created on the target: records of a compacted topic, read once."""
+    """Which bindings the mirror has created on the target: records of a compacted topic. They are read in each round:
+    a process that led the flow before may have woken since, and have created what it had planned."""
 
     def __init__(self, target: Cluster, topic: str, source_alias: str) -> None:
         self._target = target
         self._topic = topic
         self._source_alias = source_alias
-        self._created: set[AclBinding] | None = None
 
     def created(self, target: Admin) -> frozenset[AclBinding]:
         """Raises ClusterError."""
-        if self._created is None:
-            self._created = self._read(target)
-        return frozenset(self._created)
+        found: dict[AclBinding, bool] = {}
+        for record in read_notes(self._target, target, self._topic, "acls"):
+            if (binding := noted(record.key, self._source_alias)) is not None:
+                found[binding] = record.value is not None
+        return frozenset(binding for binding, there in found.items() if there)
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
         """Before they are created: what is not noted is never revoked. Raises ClusterError."""
@@ -49,17 +51,8 @@ class AclNotes:
 
     def _publish(self, bindings: Iterable[AclBinding], value: bytes | None) -> None:
         records = [(json.dumps([_KIND, self._source_alias, list(one)]).encode(), value) for one in bindings]
-        if not records:
-            return
-        publish(self._target, self._topic, records)
-        self._created = None
-
-    def _read(self, target: Admin) -> set[AclBinding]:
-        found: dict[AclBinding, bool] = {}
-        for record in read_notes(self._target, target, self._topic, "acls"):
-            if (binding := noted(record.key, self._source_alias)) is not None:
-                found[binding] = record.value is not None
-        return {binding for binding, there in found.items() if there}
+        if records:
+            publish(self._target, self._topic, records)
 
 
 class AclSync:
