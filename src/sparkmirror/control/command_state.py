@@ -7,13 +7,14 @@ Read once from the beginning and then followed, over a connection that stays ope
 from contextlib import ExitStack
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.control.commands import Pause, Resume, Share, Slots, Stop, Throttle, decode_command
+from sparkmirror.control.commands import Assign, Pause, Resume, Share, Slots, Stop, Throttle, decode_command
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
 
 _READ_SECONDS_MAX = 10.0
+_GENERATION_MAX = 1 << 53
 
 
 class CommandState:
@@ -32,6 +33,8 @@ class CommandState:
         self._orders: dict[Pause | Resume, None] = {}
         self.is_stopped = False
         self.share: Share | None = None
+        self.ordered_generation = 0
+        """The greatest of all orders to tasks, of whatever run: one that slept since writes under it when it wakes."""
         self.slots: Slots | None = None
         """The slots of a Spark cluster; None if no command gave them, as on one machine, which has a slot for every
         task."""
@@ -77,6 +80,8 @@ class CommandState:
     def _fold(self, records: list[TailRecord]) -> None:
         for record in records:
             command = decode_command(record.value)
+            if isinstance(command, Assign):
+                self.ordered_generation = max(self.ordered_generation, min(command.generation, _GENERATION_MAX))
             if command is None or command.run != self._run:
                 continue
             if isinstance(command, Throttle):

@@ -47,9 +47,10 @@ def known_tenures(flow: FlowConfig, ledger: LedgerReader) -> list[Tenure]:
     return list(ledger.view.tenures())
 
 
-def last_generation(flow: FlowConfig, ledger: LedgerReader, at_least: int) -> int:
-    """The greatest generation that was written. Raises what `known_tenures` raises."""
-    return max(at_least, *(record.generation for record in known_tenures(flow, ledger)), 0)
+def last_generation(flow: FlowConfig, ledger: LedgerReader, *known: int) -> int:
+    """The greatest generation that was written, or is `known` otherwise: that of a process that slept before it stored
+    anything is in its orders alone. Raises what `known_tenures` raises."""
+    return max(*known, *(record.generation for record in known_tenures(flow, ledger)), 0)
 
 
 class Taken(NamedTuple):

@@ -106,7 +106,7 @@ class Planner:
         tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
         self._status.forget_tasks(self._ownership.tasks - set(tasks))  # of who left, too
         self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
-        self._generation = last_generation(self._flow, ledger, self._generation) + 1
+        self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation) + 1
         self._sizing.note_held(assigned, self._generation)
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         self._source_topics.note_known(wanted)
@@ -290,7 +290,7 @@ class Planner:
             stop_if_replaced(self._flow, self._run, ledger, self._generation)
             take_over(self._flow, target, ledger, more)
             # A greater one tells whose offset map is newer.
-            self._generation = last_generation(self._flow, ledger, self._generation)
+            self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation)
             before, self._ownership.tasks = self._ownership.tasks, self._ownership.tasks | more
             self._handed_out = None
             try:

@@ -43,9 +43,11 @@ class LedgerFlush:
         self._drain = drain
         self._effects = effects
         self._in_transactions = in_transactions
+        progress.begin(plan.generation)
 
     def take_plan(self, plan: PlanRow) -> None:
         self.plan = plan
+        self._progress.begin(plan.generation)
 
     def store(self, with_status: bool) -> bool:
         """Queue changes for the ledger; False if there are none."""

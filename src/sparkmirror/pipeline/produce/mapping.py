@@ -20,12 +20,17 @@ _NOTED_MAX: Final = 512
 
 class OpenChunk:
     """A partition's open chunk. `name` is set when it is stored for the first time, `changed` while it must be stored
-    (again)."""
+    (again).
 
-    __slots__ = ("changed", "map", "name")
+    Its `generation` is the one that it was begun in: a process that slept, and wakes under a later order, adds to what
+    others have gone beyond since.
+    """
 
-    def __init__(self, begin: int, source_id: UUID = NO_TOPIC_ID) -> None:
+    __slots__ = ("changed", "generation", "map", "name")
+
+    def __init__(self, begin: int, generation: int, source_id: UUID = NO_TOPIC_ID) -> None:
         self.map = OffsetMap(begin, source_id=source_id)
+        self.generation = generation
         self.name: ChunkName | None = None
         self.changed = False
 
@@ -36,6 +41,7 @@ class OffsetMapping:
     def __init__(self, began_ms: int) -> None:
         """`began_ms` is later than that of an earlier attempt of the task."""
         self._began_ms = began_ms
+        self.generation = 0
         self._numbers = 0
         self._growing: dict[TopicPartition, OpenChunk] = {}
         self._full: list[tuple[TopicPartition, OpenChunk]] = []
@@ -82,10 +88,10 @@ class OffsetMapping:
         if growing is not None and is_same_log and first >= growing.map.end_source:
             if growing.map.weight < CHUNK_WEIGHT_MAX:
                 return growing
-            following = OpenChunk(growing.map.end_source, source_id)
+            following = OpenChunk(growing.map.end_source, self.generation, source_id)
             following.map.end_target = growing.map.end_target
         else:
-            following = OpenChunk(first, source_id)
+            following = OpenChunk(first, self.generation, source_id)
         if growing is not None and growing.changed:
             self._full.append((partition, growing))
         self._growing[partition] = following
@@ -98,7 +104,7 @@ class OffsetMapping:
         growing = self._growing.get(partition)
         if growing is None or growing.map.end_source <= source:
             self.close(partition)
-            growing = self._growing[partition] = OpenChunk(source, source_id)
+            growing = self._growing[partition] = OpenChunk(source, self.generation, source_id)
             growing.map.begin_at(target)
         growing.changed = True
         self._touched[partition] = None
@@ -126,7 +132,7 @@ class OffsetMapping:
             self._full.append((partition, growing))
 
     def changed(
-        self, positions: Mapping[TopicPartition, int], generation: int, topic_ids: Mapping[TopicPartition, UUID]
+        self, positions: Mapping[TopicPartition, int], topic_ids: Mapping[TopicPartition, UUID]
     ) -> Iterator[tuple[TopicPartition, OpenChunk, ChunkName]]:
         """Chunks to store, full ones first. `positions` are the acknowledged source offsets, most of them unchanged
         since the last call. `topic_ids` are the known ids of the target topics, by source partition."""
@@ -136,7 +142,7 @@ class OffsetMapping:
                 self._positions[partition] = position
                 self._touched[partition] = None
                 if partition not in self._growing:
-                    self._growing[partition] = OpenChunk(position)
+                    self._growing[partition] = OpenChunk(position, self.generation)
         full, self._full = self._full, []
         touched, self._touched = self._touched, {}
         growing_ones = [(where, self._growing[where]) for where in touched if where in self._growing]
@@ -149,7 +155,7 @@ class OffsetMapping:
                 growing.changed = False
                 growing.map.topic_id = topic_ids.get(partition, growing.map.topic_id)
                 if growing.name is None:
-                    growing.name = ChunkName(generation, self._began_ms, self._numbers)
+                    growing.name = ChunkName(growing.generation, self._began_ms, self._numbers)
                     self._numbers += 1
                 yield partition, growing, growing.name
 

@@ -92,6 +92,10 @@ class Progress:
         self._refusing: dict[TopicPartition, PartitionBuffer] = {}
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
 
+    def begin(self, generation: int) -> None:
+        """What is taken on from here on belongs to this generation."""
+        self._mapping.generation = generation
+
     def adopt(self, partition: TopicPartition) -> None:
         """Take a partition on. Its start is stored at once.
 
@@ -237,7 +241,7 @@ class Progress:
         lots: dict[TopicPartition, list[Entry]] = {}
         has_gaps = self._add_gaps(lots)
         composed = self._add_positions(lots, buffers, generation)
-        self._add_maps(lots, composed, generation, are_due=status is not None or not self._in_transactions)
+        self._add_maps(lots, composed, are_due=status is not None or not self._in_transactions)
         if status and not (has_gaps and not self._in_transactions) and self._can_take(self._status):
             lots.setdefault(self._status, []).extend(Entry(*report) for report in status)
         else:
@@ -346,7 +350,6 @@ class Progress:
         self,
         lots: dict[TopicPartition, list[Entry]],
         buffers: list[PartitionBuffer],
-        generation: int,
         *,
         are_due: bool,
     ) -> None:
@@ -358,7 +361,7 @@ class Progress:
         reached, self._unmapped = self._unmapped, {}
         positions = {where: buffer.acknowledged for where, buffer in reached.items()}
         topic_ids = {where: buffer.extent.topic_id for where, buffer in reached.items() if buffer.extent is not None}
-        for where, chunk, name in self._mapping.changed(positions, generation, topic_ids):
+        for where, chunk, name in self._mapping.changed(positions, topic_ids):
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)

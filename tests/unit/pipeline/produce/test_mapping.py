@@ -25,17 +25,23 @@ def batch(base_offset: int, *spans: tuple[int, ...]) -> Batch:
     return Batch(memoryview(b""), 0, found, count, 0, Lineage(), queued, base_offset=base_offset)
 
 
-def stored(mapping: OffsetMapping, position: int, generation: int = 4) -> list[tuple[ChunkName, Chunk]]:
-    return [(name, chunk.map.as_chunk()) for _, chunk, name in mapping.changed({ORDERS: position}, generation, {})]
+def opened() -> OffsetMapping:
+    mapping = OffsetMapping(1)
+    mapping.generation = 4
+    return mapping
+
+
+def stored(mapping: OffsetMapping, position: int) -> list[tuple[ChunkName, Chunk]]:
+    return [(name, chunk.map.as_chunk()) for _, chunk, name in mapping.changed({ORDERS: position}, {})]
 
 
 def test_nothing_is_stored_of_a_partition_that_copied_nothing() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     assert stored(mapping, 100) == []
 
 
 def test_a_merged_batch_with_holes_is_mapped_span_by_span_from_where_the_task_began() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     assert stored(mapping, 5) == []
     mapping.add(ORDERS, batch(70, (7, 3), (51, 2), (55, 1), (56, 40)))
     ((_, chunk),) = stored(mapping, 100)
@@ -47,7 +53,7 @@ def test_a_merged_batch_with_holes_is_mapped_span_by_span_from_where_the_task_be
 
 
 def test_a_place_that_the_broker_does_not_tell_is_uncertain() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     mapping.add(ORDERS, batch(0, (0, 5)))
     mapping.add(ORDERS, batch(-1, (5, 5)))
     ((_, chunk),) = stored(mapping, 10)
@@ -56,7 +62,7 @@ def test_a_place_that_the_broker_does_not_tell_is_uncertain() -> None:
 
 def test_what_became_of_one_record_is_mapped_with_it_over_several_batches() -> None:
     """Record 4 became four, in three batches; a marker stands before record 5, which became two."""
-    mapping = OffsetMapping(1)
+    mapping = opened()
     mapping.add(ORDERS, batch(10, (3, 2, 1)))
     mapping.add(ORDERS, batch(13, (5, 0, 1)))
     mapping.add(ORDERS, batch(14, (5, 0, 1)))
@@ -68,7 +74,7 @@ def test_what_became_of_one_record_is_mapped_with_it_over_several_batches() -> N
 
 
 def test_more_of_a_record_at_an_unknown_place_is_left_behind_with_it() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     mapping.add(ORDERS, batch(10, (3, 2)))
     mapping.add(ORDERS, batch(-1, (5, 0, 4)))
     mapping.add(ORDERS, batch(30, (5, 1)))
@@ -77,7 +83,7 @@ def test_more_of_a_record_at_an_unknown_place_is_left_behind_with_it() -> None:
 
 
 def test_a_full_chunk_is_stored_once_more_and_the_next_one_goes_on() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     count = CHUNK_WEIGHT_MAX + 3
     for number in range(count):
         mapping.add(ORDERS, batch(number, (number * 50, 1)))
@@ -89,7 +95,7 @@ def test_a_full_chunk_is_stored_once_more_and_the_next_one_goes_on() -> None:
 
 
 def test_a_chunk_of_what_a_filter_left_is_full_when_it_has_as_many_bytes() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     spans = find_spans(np.arange(0, 100_000, 2))
     for at, span in enumerate(spans):
         mapping.add(ORDERS, Batch(memoryview(b""), 0, (span,), 2048, 0, Lineage(), QUEUED, base_offset=at * 2048))
@@ -98,7 +104,7 @@ def test_a_chunk_of_what_a_filter_left_is_full_when_it_has_as_many_bytes() -> No
 
 
 def test_a_partition_that_begins_again_gets_another_chunk() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     mapping.add(ORDERS, batch(0, (0, 5)))
     mapping.close(ORDERS)
     mapping.add(ORDERS, batch(5, (2, 3)))
@@ -107,7 +113,7 @@ def test_a_partition_that_begins_again_gets_another_chunk() -> None:
 
 
 def test_a_source_topic_that_was_made_again_begins_another_chunk_wherever_it_begins() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     for first, base, log in ((0, 0, LOG), (5, 5, LOG), (12, 10, UUID(int=8))):
         one = batch(base, (first, 5))
         one.lineage = Lineage(log)
@@ -118,19 +124,30 @@ def test_a_source_topic_that_was_made_again_begins_another_chunk_wherever_it_beg
 
 
 def test_a_source_that_goes_back_begins_another_chunk_by_itself() -> None:
-    mapping = OffsetMapping(1)
+    mapping = opened()
     mapping.add(ORDERS, batch(0, (0, 5)))
     mapping.add(ORDERS, batch(5, (0, 5)))
     assert len(stored(mapping, 5)) == 2
 
 
-def test_what_was_not_taken_is_stored_again_under_its_name() -> None:
-    mapping = OffsetMapping(1)
+def test_a_chunk_belongs_to_the_generation_that_it_was_begun_in() -> None:
+    mapping = opened()
     mapping.add(ORDERS, batch(0, (0, 5)))
-    ((_, chunk, name),) = mapping.changed({ORDERS: 5}, 4, {ORDERS: LOG})
+    mapping.settle()
+    mapping.generation = 9
+    mapping.add(ORDERS, batch(5, (5, 5)))
+    mapping.close(ORDERS)
+    mapping.add(ORDERS, batch(10, (10, 5)))
+    assert [name.generation for name, _ in stored(mapping, 15)] == [4, 9]
+
+
+def test_what_was_not_taken_is_stored_again_under_its_name() -> None:
+    mapping = opened()
+    mapping.add(ORDERS, batch(0, (0, 5)))
+    ((_, chunk, name),) = mapping.changed({ORDERS: 5}, {ORDERS: LOG})
     assert chunk.map.topic_id == LOG
     mapping.store_again(ORDERS, chunk)
-    assert stored(mapping, 5, generation=9) == [(name, chunk.map.as_chunk())]
+    assert stored(mapping, 5) == [(name, chunk.map.as_chunk())]
     mapping.close(ORDERS)
     mapping.store_again(ORDERS, chunk)
     assert stored(mapping, 5) == [(name, chunk.map.as_chunk())]
