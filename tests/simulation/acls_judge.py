@@ -92,9 +92,11 @@ class AclJudge:
         self._own = _Bindings()
         self._looks: dict[Process | None, _Look] = {}
         self._revoked: dict[Acl, float] = {}
-        """What the mirror has revoked, and when it last did."""
+        """What the mirror, or a person, has taken from the target, and when they last did."""
         self._removed_at = -_STALE_SECONDS
         """When a person last removed a binding of the target."""
+        self._has_described = False
+        self._gone: set[Acl] = set()
         self._settled = 0
         """Where the status topic ended when a round was last done: what is noted before that is made, or forgotten."""
         scene.target.acls.is_on = True
@@ -130,7 +132,7 @@ class AclJudge:
             cluster.acls.remove(one)
             if not is_source:
                 self._own.persons.pop(one, None)
-                self._removed_at = self._scene.world.now
+                self._removed_at = self._revoked[one] = self._scene.world.now
             return f"{_shown(one)} is removed from {cluster.alias}"
         one = self._draw(random) if is_source else self._draw_on_target(random)
         if not is_source and one not in cluster.acls.bindings:
@@ -141,7 +143,8 @@ class AclJudge:
     def _take_from_person(self, one: Acl) -> None:
         """The mirror forgets what is gone in its next round, so until then it takes this for its own; and so it does
         with what it has noted and was interrupted before it made it."""
-        if one in self._own.mirrors or self._noted().get(one, -1) >= self._settled:
+        noted = self._noted().get(one, -1)
+        if (one in self._own.mirrors and noted >= 0) or noted >= self._settled:
             self._own.again.add(one)
         else:
             self._own.persons[one] = self._scene.world.now
@@ -178,6 +181,16 @@ class AclJudge:
     # What the mirror asks for.
 
     def take_round(self) -> None:
+        """Of a round that was done, and in which ACLs were due. What no broker had at the end of the one before either
+        is forgotten by now."""
+        if not self._has_described:
+            return
+        self._has_described = False
+        acls = self._scene.target.acls
+        known = frozenset[Acl]().union(*(acls.known(node) for node in self._scene.target.nodes))
+        gone = self._own.mirrors - known - acls.bindings
+        self._own.mirrors -= gone & self._gone
+        self._gone = gone
         self._settled = self._status_end()
 
     def _asking(self) -> Process | None:
@@ -193,7 +206,7 @@ class AclJudge:
         world, acls = self._scene.world, self._scene.target.acls
         look = self._looks.setdefault(self._asking(), _Look())
         if asked.api == DESCRIBE_ACLS:
-            look.target_at = world.now
+            look.target_at, self._has_described = world.now, True
             return
         for one in (*asked.creations, *asked.deletions):
             world.tell(f"{_shown(one)} is {'added to' if one in asked.creations else 'revoked on'} the target")

@@ -159,11 +159,14 @@ class Checker:
         return one.topic_id != topic_id or one.offset < partition.log.start
 
     def is_caught_up(self) -> bool:
+        """A position beyond a log that was cut is of the former one: who reads it comes back."""
         view = self.view()
         for partition in self._scene.sources():
-            position = view.position(partition.where)
+            position, end = view.position(partition.where), partition.log.high_watermark
             topic_id = self._scene.source.topics[partition.where.topic].topic_id
-            if position is None or position.topic_id != topic_id or position.offset < partition.log.high_watermark:
+            if position is None or position.topic_id != topic_id or position.offset < end:
+                return False
+            if position.offset > end and self._scene.truth.of(partition.where).truncations:
                 return False
         return True
 

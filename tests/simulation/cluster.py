@@ -3,6 +3,7 @@
 One log stands for all replicas of a partition: what lies behind the high watermark is what its leader alone has.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -163,6 +164,9 @@ class Cluster:
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
         self.markers_wait_until = 0.0
+        self.doubles_marker: Callable[[Partition], bool] = lambda _: False
+        self.doubled: Counter[tuple[TopicPartition, int]] = Counter()
+        """How many markers came twice before an offset."""
         self.leaders_run_ahead = False
         """Whether a leader appends markers that its replicas do not have yet; else they come to all at once."""
         self.asking: Process | None = None
@@ -217,6 +221,7 @@ class Cluster:
         """Acts once, at the next event of that name: a batch for the topic, `read` (by a Fetch), `written`, EndTxn,
         `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`, `refused` (a batch), `doubt` (an answer
         that is lost, or says that a batch may stand), `turned` (a log that was cut or made again), `rebalance`,
+        `asked Metadata` and the like (a request comes),
         IncrementalAlterConfigs, CreateAcls, DeleteAcls, DescribeProducers, DeleteRecords."""
         self._listeners.append((what, act))
 
@@ -332,7 +337,9 @@ class Cluster:
             def encode(answer: Any) -> None:
                 reply(encode_answer(answer, header.version, header.correlation))
 
-            request = wire.REQUESTS[header.api].decode(frame, version=header.version, header=True)
+            kind = wire.REQUESTS[header.api]
+            request = kind.decode(frame, version=header.version, header=True)
+            self.note(f"asked {kind.__name__.removesuffix('Request')}")
             if header.api == _METADATA:
                 self._answer_metadata(header, request, reply)
             elif header.api in ACL_APIS:
@@ -479,6 +486,8 @@ class Cluster:
         if partition is not None:
             commits = found.state == "PrepareCommit"
             partition.log.add_marker(found.producer_id, found.epoch, commits=commits)
+            if self.doubles_marker(partition):
+                partition.log.add_marker(found.producer_id, found.epoch, commits=commits)
             if partition.is_stuck:
                 marker = partition.log.batches[-1]
                 self.note("marker")

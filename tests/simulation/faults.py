@@ -40,6 +40,13 @@ producer writes, records that are read, an order of the planner to tasks, a batc
 that is refused, one that may stand though no answer says so, a log of the source that was cut or made again."""
 FREQUENT_EVENTS = ("data", "positions", "offsets", "written", "read", "burst")
 SOURCE_EVENTS = ("written", "read", "turned")
+REQUEST_EVENTS = tuple(
+    f"asked {name} of {side}" for side in ("source", "target")
+    for name in ("Metadata", "ListOffsets", "FindCoordinator", "InitProducerId", "DescribeConfigs", "CreateTopics",
+                 "AddPartitionsToTxn", "DescribeTransactions", "ListTransactions", "JoinGroup", "SyncGroup",
+                 "Heartbeat", "DescribeGroups", "ListGroups", "DescribeProducers", "DescribeAcls")
+)  # fmt: skip
+"""A request comes, of which something may depend on what it finds."""
 GROUP_EVENTS = ("rebalance",)
 """Of processes that share a flow: all members of a group have joined."""
 

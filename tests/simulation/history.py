@@ -131,7 +131,9 @@ class Scene:
         """Where an event of that name happens, and what it is called there."""
         topics = {"data": self.remote} | {one: getattr(self.ledger, one) for one in ("positions", "offsets", "gaps")}
         topics["burst"] = f"burst of {self.remote}"
-        return (self.source if name in SOURCE_EVENTS else self.target), topics.get(name, name)
+        what, _, side = name.partition(" of ")
+        at_source = side == "source" or name in SOURCE_EVENTS
+        return (self.source if at_source else self.target), topics.get(what, what)
 
     def mirror_elsewhere(self, partition: Partition) -> str:
         """MirrorMaker 2 mirrors all of a partition that is behind the position in the ledger, and stores its own."""

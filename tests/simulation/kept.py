@@ -10,7 +10,7 @@ from tests.simulation.cluster import Partition
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.model import TopicPartition
-from sparkmirror.policy.fillers import ABORTED, MARKERS
+from sparkmirror.policy.fillers import ABORTED, IDS, MARKERS
 
 if TYPE_CHECKING:
     from tests.simulation.faults import FaultKind
@@ -139,6 +139,28 @@ def _restore_start(scene: "Scene", random: Random) -> str:
     return f"{partition.where} of the target begins at {partition.log.start} again"
 
 
+def _double_markers(scene: "Scene", random: Random) -> str:
+    """Markers of fillers are sent twice, as after a restart of the coordinator; not the last ones of a hole, behind
+    which they would stand."""
+    seconds = random.choice((0.5, 3.0))
+    until = scene.world.now + seconds
+    doubled = scene.target.doubled
+
+    def doubles(partition: Partition) -> bool:
+        if scene.world.now > until or partition.where.topic != scene.remote or random.random() < 0.5:
+            return False
+        source = scene.source.partition(source_where(partition))
+        records = source.log.visible(committed=scene.script.read_committed) if source is not None else ()
+        following = next((one.offset for one in records if one.offset >= partition.log.end), 0)
+        if following - partition.log.end <= 2 * IDS or doubled[partition.where, following] >= IDS:
+            return False
+        doubled[partition.where, following] += 1
+        return True
+
+    scene.target.doubles_marker = doubles
+    return f"markers come twice for {seconds} s"
+
+
 def _sleep_across_hole(scene: "Scene", random: Random) -> str:
     """A process falls asleep while it fills a hole, another one takes over, and the first wakes up."""
     seconds = random.choice((0.5, 3.0, 8.0))
@@ -205,6 +227,7 @@ KEPT_FAULTS: "dict[str, FaultKind]" = {
     "foreign marker": (1, _mark_foreign),
     "widen hole": (8, _widen_hole),
     "restore start": (1, _restore_start),
+    "double markers": (3, _double_markers),
     "sleep across a hole": (6, _sleep_across_hole),
     "kill at start": (2, _kill_at_start),
 }

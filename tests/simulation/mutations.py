@@ -25,13 +25,23 @@ _BEGIN, _END = "<!-- mutations -->", "<!-- end of mutations -->"
 @dataclass(frozen=True, slots=True)
 class Mutation:
     """`before`, which `file` has once, becomes `after`. What breaks only flows that keep offsets is `kept`: its
-    searches play no other histories."""
+    searches play no other histories. `also` is a second line of the file that guards the same, and what becomes of
+    it."""
 
     name: str
     file: str
     before: str
     after: str
     kept: bool = False
+    also: tuple[str, str] = ("", "")
+
+    def stands(self) -> bool:
+        text = (SOURCE / self.file).read_text()
+        return all(text.count(before) == 1 for before, _ in self.changes)
+
+    @property
+    def changes(self) -> "list[tuple[str, str]]":
+        return [(self.before, self.after), *([self.also] if self.also[0] else [])]
 
 
 _PRODUCE, _FETCH = "pipeline/produce", "pipeline/fetch"
@@ -187,10 +197,9 @@ MUTATIONS = (
              "[one for one in bindings if not behind[one]]",
              "return [], list(bindings)"),
     Mutation("an ACL that is made is not noted", "sync/acl_job.py",
-             "        self._notes.add(bindings)\n", ""),
-    Mutation("an ACL is noted when it is there", "sync/acl_job.py",
-             "        self._notes.add(bindings)\n        outcome = create_acls(self._target, bindings)\n",
-             "        outcome = create_acls(self._target, bindings)\n        self._notes.add(bindings)\n"),
+             "        self._notes.add(bindings)\n", "",
+             also=("        self._notes.add(one for one, error in outcome.items() if error is None)\n", "")),
+    Mutation("an ACL is noted when it is there", "sync/acl_job.py", "        self._notes.add(bindings)\n", ""),
     Mutation("what others allowed is revoked", "sync/acls.py",
              "sorted((seen.created & seen.target) - wanted)", "sorted(seen.target - wanted)"),
     Mutation("what is noted of an ACL that is gone stays", "sync/acls.py",
@@ -235,7 +244,8 @@ MUTATIONS = (
     Mutation("sequence numbers begin with 0 after a take-over", "planning/log_alignment.py",
              "return (self.last_sequence + 1) % SEQUENCES", "return 0", kept=True),
     Mutation("a group beyond what keeps its offsets", "ledger/translate.py",
-             "at = min(offset, record.position.offset)", "at = offset", kept=True),
+             "at = min(offset, record.position.offset)", "at = offset", kept=True,
+             also=("    if found.offset > log.end:\n", "    if found.offset > log.end and not found.is_kept:\n")),
     Mutation("a hole counts as filled before its markers stand", "kafka/offset_fillers.py",
              "        while known < end:\n", "        while False:\n", kept=True),
     Mutation("records of somebody else in a hole are not looked for", "kafka/offset_fillers.py",
@@ -282,8 +292,10 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         text = Path(self.path).read_text()
-        assert text.count(self._mutation.before) == 1, f"{self.path} has not once: {self._mutation.before}"
-        return compile(text.replace(self._mutation.before, self._mutation.after), self.path, "exec")
+        for before, after in self._mutation.changes:
+            assert text.count(before) == 1, f"{self.path} has not once: {before}"
+            text = text.replace(before, after)
+        return compile(text, self.path, "exec")
 
 
 class _Finder(MetaPathFinder):
@@ -349,7 +361,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a regular expression for names; the other rows stay")
     parser.add_argument("--again", action="store_true", help="forget what the page says of these mutations")
     options = parser.parse_args()
-    if lost := [one.name for one in MUTATIONS if (SOURCE / one.file).read_text().count(one.before) != 1]:
+    if lost := [one.name for one in MUTATIONS if not one.stands()]:
         parser.exit(1, f"The code has changed where these break it: {', '.join(lost)}.\n")
     chosen = [one for one in MUTATIONS if re.search(options.only, one.name)]
     if options.again:

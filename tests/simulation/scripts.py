@@ -18,6 +18,7 @@ from tests.simulation.faults import (
     HEARTBEAT_FAULTS,
     JOB_EVENTS,
     JOB_FAULTS,
+    REQUEST_EVENTS,
     SETTINGS_EVENTS,
     SETTINGS_FAULTS,
     Fault,
@@ -41,6 +42,7 @@ _VARIED = ("exactly_once", "is_old_target", "is_old_source", "partitions", "epoc
 """What a variation may have otherwise than the history that it varies."""
 PAST_FAILURES = Path(__file__).with_name("past_failures.json")
 """Histories that once showed something: a promise broken, or a broker simulated otherwise than real ones are."""
+_REQUESTS_MAX = 4
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood yet."""
 _LARGE_KEY_BYTES = 16_000
@@ -136,7 +138,7 @@ def _plan_other(seed: int) -> Script:
         | (SETTINGS_FAULTS if has_settings else {}) | (ACL_FAULTS if has_acls else {})
         | (HEARTBEAT_FAULTS if has_heartbeats else {}),
         (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1), *SETTINGS_EVENTS * has_settings,
-         *ACL_EVENTS * has_acls),
+         *ACL_EVENTS * has_acls, *random.sample(REQUEST_EVENTS, _REQUESTS_MAX)),
     )  # fmt: skip
     faults = _draw_faults(random, names, events, faults_max, seconds)
     return Script(
@@ -170,7 +172,8 @@ def _plan_kept(seed: int) -> Script:
     weights = {name: (1 if name in SELDOM else kind[0], kind[1]) for name, kind in known.items()}
     names, events, faults_max = _swarm(
         random, {name: kind for name, kind in weights.items() if name not in LEFT_OUT},
-        (*EVENTS, *KEPT_EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
+        (*EVENTS, *KEPT_EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1),
+         *random.sample(REQUEST_EVENTS, _REQUESTS_MAX)),
     )  # fmt: skip
     seconds = random.choice((8.0, 15.0, 25.0))
     faults = _draw_faults(random, names, events, faults_max, seconds)

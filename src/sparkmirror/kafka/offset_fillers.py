@@ -174,7 +174,13 @@ class HoleFiller:
         while True:
             stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop
             planned = plan_transactions(Hole(begun, stop), filler)
-            begun = known = self._read_filled(hole, known, self._abort(planned, begun, ends_at))
+            counted = self._abort(planned, begun, ends_at)
+            begun = self._read_filled(hole, known, counted)
+            if begun > counted:  # some markers came twice, and others of those that are counted may be still to come
+                for one in self._transactions:
+                    one.await_marker()
+                begun = self._read_filled(hole, begun, _end_within(admin, self._where, hole))
+            known = begun
             if begun == hole.stop or time.monotonic() >= ends_at:
                 return begun
 
@@ -309,6 +315,7 @@ class _Transactions:
         self.identity = identity
         self._sequence = 0
         self._largest = RECORDS_MAX
+        self._has_ended = False
         self._link: Link | None = None
 
     def close(self) -> None:
@@ -316,11 +323,17 @@ class _Transactions:
             self._link.close()
             self._link = None
 
+    def await_marker(self) -> None:
+        """Until the marker of the last transaction is written: the coordinator puts off all that is asked before."""
+        if self._has_ended:
+            self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
+
     def abort_one(self, records: int) -> None:
         self._ask(AddPartitions(self._id, self.identity, (self._where,)))
         while records:
             records -= self._append(min(records, self._largest))
         self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
+        self._has_ended = True
 
     def _append(self, records: int) -> int:
         """How many the log took: none where they are too many for one batch."""

@@ -98,8 +98,11 @@ class AclSync:
         return failures
 
     def _create(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
+        """The note goes before, and once more behind: another process, which leads by now, may have forgotten it since,
+        as one of a binding that was not there."""
         self._notes.add(bindings)
         outcome = create_acls(self._target, bindings)
+        self._notes.add(one for one, error in outcome.items() if error is None)
         self._notes.remove(one for one, error in outcome.items() if error is not None and _is_certain(error))
         return outcome
 
