@@ -74,7 +74,7 @@ MUTATIONS = (
     Mutation("a seek forgets what turned the log since", f"{_FETCH}/responses.py",
              "if turns >= fetch_state.lineage.turns:", "if True:"),
     Mutation("a position beyond a gap that is not stored", f"{_PRODUCE}/progress.py",
-             "[self._gaps_home] * (where in self._open_gaps)", "[]"),
+             "[homes.gaps] * (where in self._open_gaps)", "[]"),
     Mutation("a start without the epochs of what was read", "planning/starts.py",
              "return Assigned(partition, position.offset, position.epochs, topic_id, end)",
              "return Assigned(partition, position.offset, (), topic_id, end)"),

@@ -1,9 +1,14 @@
-"""Records for the ledger on their way, and the lots that they go out in. Pure; made by `pipeline.produce.progress`."""
+"""Records for the ledger on their way, where they go, and the lots that they go out in. Pure; made by
+`pipeline.produce.progress`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from sparkmirror.batch.records import RecordHeader
+from sparkmirror.ledger import connect
+from sparkmirror.ledger.topics import LedgerTopics
+from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.policy.partitioner import murmur2_partition
 
 _LOT_BYTES_MAX: Final = 512 << 10
 _RECORD_OVERHEAD_BYTES_MAX: Final = 32
@@ -24,6 +29,23 @@ class Entry(NamedTuple):
         """The most bytes that it takes of a batch."""
         headers = sum(len(name) + len(value or b"") for name, value in self.headers)
         return len(self.key) + len(self.value) + headers + _RECORD_OVERHEAD_BYTES_MAX
+
+
+class LedgerHomes:
+    """The partitions of the ledger's topics. The offsets topic has as many as it has, and a position's key says which
+    one it goes to."""
+
+    def __init__(self, topics: LedgerTopics, connector: Connector, offsets_partitions: int) -> None:
+        names = topics.positions, topics.gaps, topics.offset_map, topics.status
+        self.positions, self.gaps, self.maps, self.status = (TopicPartition(name, 0) for name in names)
+        self._offsets = topics.offsets
+        self._connector = connector
+        self._offsets_partitions = offsets_partitions
+
+    def of_position(self, where: TopicPartition) -> tuple[bytes, TopicPartition]:
+        """Connect's key of a partition's position, and the partition of the offsets topic that has it."""
+        key = connect.encode_key(self._connector, where)
+        return key, TopicPartition(self._offsets, murmur2_partition(key, self._offsets_partitions))
 
 
 def keep_all(stored: Iterable[Entry]) -> None:

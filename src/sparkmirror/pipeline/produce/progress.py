@@ -23,11 +23,10 @@ from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.ledger_entries import Entry, keep_all, lots_of
+from sparkmirror.pipeline.produce.ledger_entries import Entry, LedgerHomes, keep_all, lots_of
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.reports import Report
-from sparkmirror.policy.partitioner import murmur2_partition
 
 _REST_SECONDS: Final = 5.0
 """In transactions, a partition that moved no more for so long has its longer extent stored."""
@@ -65,7 +64,6 @@ class Progress:
         position, 0 where there was none."""
         self._clock = clock
         self._options = options
-        self._offsets_partitions = offsets_partitions
         self._task = task
         self._run = run
         # A later attempt of the same generation continues behind an earlier one, also if the clock was put back.
@@ -86,9 +84,7 @@ class Progress:
         self._uncommitted: list[Entry] = []
         self._open = 0
         self._due_at = 0.0
-        topics = options.topics
-        names = topics.positions, topics.gaps, topics.offset_map, topics.status
-        self._positions, self._gaps_home, self._maps, self._status = (TopicPartition(name, 0) for name in names)
+        self._homes = LedgerHomes(options.topics, options.connector, offsets_partitions)
         self._refusing: dict[TopicPartition, PartitionBuffer] = {}
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
 
@@ -156,7 +152,7 @@ class Progress:
         """Where the positions' partition takes long, others are not kept waiting for it for more than an interval."""
         if now < self._due_at:
             return False
-        pause = 0.0 if self._can_take(self._positions) else self._options.flush_seconds
+        pause = 0.0 if self._can_take(self._homes.positions) else self._options.flush_seconds
         return now >= self._due_at + pause
 
     def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
@@ -171,7 +167,7 @@ class Progress:
 
     def note_refusal(self, ledger: PartitionBuffer) -> bool:
         """The target does not take what goes to a ledger partition; whether positions depend on it."""
-        if ledger.target in (self._maps, self._status):
+        if ledger.target in (self._homes.maps, self._homes.status):
             return False
         self._refusing[ledger.target] = ledger
         return True
@@ -181,10 +177,10 @@ class Progress:
         if not self._refusing:
             return ""
         self._refusing = {home: box for home, box in self._refusing.items() if box.is_failed}
-        _, own = self._home(where)
-        homes = [own, self._positions]
+        _, own = self._homes.of_position(where)
+        homes = [own, self._homes.positions]
         if (gapped := self._gapped.get(where)) is not None and gapped.gaps:
-            homes.append(self._gaps_home)
+            homes.append(self._homes.gaps)
         reasons = [f"{home}: {self._refusing[home].reason}" for home in homes if home in self._refusing]
         return f"its position cannot be stored in {reasons[0]}" if reasons else ""
 
@@ -193,19 +189,16 @@ class Progress:
         buffer = self.buffers.get(home)
         return buffer is None or (buffer.idle and not buffer.is_failed)
 
-    def _home(self, where: TopicPartition) -> tuple[bytes, TopicPartition]:
-        """Connect's key of a partition's position, and the partition of the offsets topic that has it."""
-        key = connect.encode_key(self._options.connector, where)
-        return key, TopicPartition(self._options.topics.offsets, murmur2_partition(key, self._offsets_partitions))
-
     def _must_wait(self, where: TopicPartition, home: TopicPartition) -> bool:
         """Whether a position may not be composed yet: behind one that is under way, a gap that is not stored, or a map
         that does not say yet that the target's log was cut. Where maps are refused nothing waits for them."""
-        if not self._can_take(home) or not self._can_take(self._positions):
+        homes = self._homes
+        if not self._can_take(home) or not self._can_take(homes.positions):
             return True
-        goes_first = [self._gaps_home] * (where in self._open_gaps) + [self._maps] * (where in self._mapping.cuts)
-        if where in self._mapping.cuts and (maps := self.buffers.get(self._maps)) is not None and maps.is_failed:
-            goes_first.remove(self._maps)
+        goes_first = [homes.gaps] * (where in self._open_gaps)
+        maps = self.buffers.get(homes.maps)
+        if where in self._mapping.cuts and (maps is None or not maps.is_failed):
+            goes_first.append(homes.maps)
         return any(not self._in_transactions or not self._can_take(one) for one in goes_first)
 
     # Composing.
@@ -242,8 +235,8 @@ class Progress:
         has_gaps = self._add_gaps(lots)
         composed = self._add_positions(lots, buffers, generation)
         self._add_maps(lots, composed, are_due=status is not None or not self._in_transactions)
-        if status and not (has_gaps and not self._in_transactions) and self._can_take(self._status):
-            lots.setdefault(self._status, []).extend(Entry(*report) for report in status)
+        if status and not (has_gaps and not self._in_transactions) and self._can_take(self._homes.status):
+            lots.setdefault(self._homes.status, []).extend(Entry(*report) for report in status)
         else:
             for report in status or ():
                 report.forget()
@@ -259,7 +252,7 @@ class Progress:
             where = buffer.source
             place = buffer.reach if self._in_transactions else buffer.place
             if self._stored.get(where) != place or where in self._released or self._is_outgrown(buffer):
-                key, home = self._home(where)
+                key, home = self._homes.of_position(where)
                 if self._must_wait(where, home):
                     self._stored.pop(where, None)
                     waiting.append(where)
@@ -307,11 +300,11 @@ class Progress:
         record = PositionRecord(position, *writer, buffer.extent, buffer.keeps_offsets, buffer.sequence)
         value = positions.encode_value(record)
         entry = Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
-        lots.setdefault(self._positions, []).append(entry)
+        lots.setdefault(self._homes.positions, []).append(entry)
 
     def _add_gaps(self, lots: dict[TopicPartition, list[Entry]]) -> bool:
         """Those that their partitions have reached, if they can be stored now; whether there were any."""
-        can_take = self._can_take(self._gaps_home)
+        can_take = self._can_take(self._homes.gaps)
         if can_take:
             self._open_gaps.clear()
         for where, buffer in list(self._gapped.items()):
@@ -322,7 +315,7 @@ class Progress:
                 self._add_gaps_of(lots, buffer, due)
             if not buffer.gaps:
                 del self._gapped[where]
-        return self._gaps_home in lots
+        return self._homes.gaps in lots
 
     def awaits_gap(self, buffer: PartitionBuffer) -> bool:
         """Whether a loss is to be stored before the offsets that it has left are filled: a process that comes later
@@ -344,19 +337,15 @@ class Progress:
             gap = found.seen_from(buffer.acknowledged)
             key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
             forget, keep = partial(self._forget_gap, buffer, found), partial(self._lost, gap)
-            lots.setdefault(self._gaps_home, []).append(Entry(key, value, forget, keep=keep))
+            lots.setdefault(self._homes.gaps, []).append(Entry(key, value, forget, keep=keep))
 
     def _add_maps(
-        self,
-        lots: dict[TopicPartition, list[Entry]],
-        buffers: list[PartitionBuffer],
-        *,
-        are_due: bool,
+        self, lots: dict[TopicPartition, list[Entry]], buffers: list[PartitionBuffer], *, are_due: bool
     ) -> None:
         are_due |= bool(self._mapping.cuts)
         if are_due or not self._in_transactions:
             self._unmapped.update({buffer.source: buffer for buffer in buffers})
-        if not are_due or not self._can_take(self._maps):
+        if not are_due or not self._can_take(self._homes.maps):
             return
         reached, self._unmapped = self._unmapped, {}
         positions = {where: buffer.acknowledged for where, buffer in reached.items()}
@@ -365,7 +354,7 @@ class Progress:
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)
-            lots.setdefault(self._maps, []).append(Entry(key, value, forget, keep=self._mapping.kept(where)))
+            lots.setdefault(self._homes.maps, []).append(Entry(key, value, forget, keep=self._mapping.kept(where)))
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)
@@ -383,7 +372,7 @@ class Progress:
             buffer = self.buffers[target] = PartitionBuffer(target, target, 0, -1, is_ledger=True, clock=self._clock)
         # Brokers refuse records of the future: which those are must not depend on our clock. In the status topic the
         # time counts, and no position depends on what is refused there.
-        timestamp = self._clock.time_ns() // 1_000_000 if target == self._status else NO_TIMESTAMP
+        timestamp = self._clock.time_ns() // 1_000_000 if target == self._homes.status else NO_TIMESTAMP
         if self._in_transactions:
             self._uncommitted += entries
         for lot in lots_of(entries):
@@ -406,5 +395,5 @@ class Progress:
                 entry.forget()
         elif not self._in_transactions:
             keep_all(lot)
-            if buffer.target == self._gaps_home:
+            if buffer.target == self._homes.gaps:
                 self._due_at = 0.0  # the positions behind the gap
