@@ -158,7 +158,7 @@ class Readers:
 
     def _is_sure(self, where: TopicPartition) -> bool:
         truth = self._scene.truth.of(where)
-        return not (truth.target_losses or truth.truncations or truth.is_blind)
+        return not (truth.target_losses or truth.truncations or truth.is_blind or truth.is_unmapped)
 
     def _take_commit(self, group: str, remote: TopicPartition, before: Commit | None, after: Commit) -> None:
         if group != GROUP or remote.topic != self._scene.remote:
@@ -255,7 +255,7 @@ class Readers:
         checkpoints = {one.partition.partition: one for one in self._checkpoints()}
         for partition in self._scene.sources():
             where, truth = partition.where, self._scene.truth.of(partition.where)
-            if truth.is_blind:
+            if truth.is_blind or truth.is_unmapped:
                 continue
             bound = self.bound(where)
             one, stands = checkpoints.get(where.partition), self._on_target(where)

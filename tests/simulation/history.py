@@ -157,6 +157,8 @@ class Scene:
         stored.log.append(bytes(encode_batch([(key, value)])))
         self.target.replicate(remote)
         self.target.replicate(stored)
+        truth = self.truth.of(where)
+        truth.is_unmapped |= bool(truth.target_losses)
         return f"{len(records)} records of {where} up to {end}"
 
     def note_written_behind_fence(self, where: TopicPartition) -> None:

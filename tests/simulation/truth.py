@@ -48,6 +48,8 @@ class PartitionTruth:
     truncations: int = 0
     target_losses: int = 0
     is_blind: bool = False
+    is_unmapped: bool = False
+    """Whether another program mirrored behind a cut of the target's log, of which no map of ours tells."""
     lost_on_target: set[bytes] = field(default_factory=set)
 
 
