@@ -59,9 +59,11 @@ def _judged_starts(scene: "Scene", pair: ClusterPair) -> Mapping[TopicPartition,
         partition, truth = scene.target.partition(remote), scene.truth.of(where)
         if partition is None or truth.target_losses or scene.target.topics[remote.topic].made_at > began:
             continue
-        there = scene.source.topics.get(where.topic)
+        there, known = scene.source.topics.get(where.topic), scene.checker.maps().map_of(where)
         if there is None or there.topic_id != before.get(where.topic):
             continue  # what was mirrored last is neither in the map nor on the source
+        if known is not None and there.partitions[where.partition].log.start > known.end_source:
+            continue  # as above
         if at > partition.log.high_watermark:
             scene.checker.fail(f"the reverse flow starts at {at} of {remote}, beyond {partition.log.high_watermark}")
         if at <= mirrored.get(where, -1):

@@ -14,7 +14,8 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.policy.rates import RateLimit, lay_over
 
 _READ_SECONDS_MAX = 10.0
-_GENERATION_MAX = 1 << 53
+_GENERATION_MAX = 1 << 30
+"""Anybody who may write to the topic may order: more than any flow comes to, and far from what a record can say."""
 
 
 class CommandState:

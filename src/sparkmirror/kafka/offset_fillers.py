@@ -11,7 +11,7 @@ batches of `fill_start` are appended by the flow's producer, whose sequence numb
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import cycle
@@ -132,6 +132,8 @@ class HoleFiller:
         self._fence: _Transactions | None = None
         """Whose one marker comes before those that are written without a coordinator; None where none are."""
         self._writer: MarkerWriter | None = None
+        self._markers: Counter[tuple[int, int]] = Counter()
+        """Those that the log has of what was aborted last, by the producer's identity."""
         self._own_from = _NOWHERE
         """From here on nobody else has filled anything."""
         self._reader = OwnerReader(clients.settings, where)
@@ -174,28 +176,38 @@ class HoleFiller:
         while True:
             stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop
             planned = plan_transactions(Hole(begun, stop), filler)
-            counted = self._abort(planned, begun, ends_at)
-            begun = self._read_filled(hole, known, counted)
-            if begun > counted:  # some markers came twice, and others of those that are counted may be still to come
-                for one in self._transactions:
-                    one.await_marker()
-                begun = self._read_filled(hole, begun, _end_within(admin, self._where, hole))
-            known = begun
+            self._markers.clear()
+            begun = known = self._read_filled(hole, known, begun, self._abort(planned, begun, ends_at))
             if begun == hole.stop or time.monotonic() >= ends_at:
                 return begun
 
-    def _read_filled(self, hole: Hole, known: int, counted: int) -> int:
+    def _read_filled(self, hole: Hole, known: int, begun: int, counted: int) -> int:
         """Where the log ends, at `counted` or behind it, when all in-sync replicas have what lies before, and that is
-        of this flow.
+        of this flow: the markers of all transactions that were aborted behind `begun`.
 
         The coordinator answers before it has written the marker: a record of somebody else, which comes in that moment,
-        takes its offset. A marker that is sent twice takes an offset of the hole.
+        takes its offset. A marker that is sent twice takes an offset of the hole, and may stand for one that is still
+        to come.
         """
         admin, end = self._clients.admin(), counted
         while known < end:
-            self._require_own(Hole(known, end), hole)
+            for batch in self._own_batches(Hole(known, end), hole):
+                if batch.header.is_control and batch.first >= begun:
+                    self._markers[batch.producer_id, batch.header.producer_epoch] += 1
             known, end = end, _end_within(admin, self._where, hole)
+            if known == end and self._await_markers(is_last=counted >= hole.stop):
+                end = _end_within(admin, self._where, hole)
         return end
+
+    def _await_markers(self, *, is_last: bool) -> bool:
+        """Whether some may have been still to come; all are written then. Of the `last` ones no id has two, and their
+        number tells."""
+        aborted = {one: count for one in self._transactions if (count := one.take_aborted())}
+        if is_last and all(self._markers[one.identity] == count for one, count in aborted.items()):
+            return False
+        for one in aborted:
+            one.await_marker()
+        return bool(aborted)
 
     def _require_own(self, taken: Hole, hole: Hole) -> None:
         deque(self._own_batches(taken, hole), maxlen=0)
@@ -315,7 +327,7 @@ class _Transactions:
         self.identity = identity
         self._sequence = 0
         self._largest = RECORDS_MAX
-        self._has_ended = False
+        self._aborted = 0
         self._link: Link | None = None
 
     def close(self) -> None:
@@ -325,15 +337,19 @@ class _Transactions:
 
     def await_marker(self) -> None:
         """Until the marker of the last transaction is written: the coordinator puts off all that is asked before."""
-        if self._has_ended:
-            self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
+        self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
+
+    def take_aborted(self) -> int:
+        """How many it has aborted since this was asked."""
+        count, self._aborted = self._aborted, 0
+        return count
 
     def abort_one(self, records: int) -> None:
         self._ask(AddPartitions(self._id, self.identity, (self._where,)))
         while records:
             records -= self._append(min(records, self._largest))
         self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
-        self._has_ended = True
+        self._aborted += 1
 
     def _append(self, records: int) -> int:
         """How many the log took: none where they are too many for one batch."""

@@ -29,8 +29,9 @@ _PLACES_MAX: Final = 8
 def note_place(places: Places, checkpoint: Checkpoint) -> None:
     known = places.setdefault((checkpoint.group, checkpoint.partition), deque(maxlen=_PLACES_MAX))
     place = Committed(checkpoint.downstream, checkpoint.metadata)
-    if place not in known:
-        known.append(place)
+    if place in known:
+        known.remove(place)
+    known.append(place)
 
 
 def forget_places(places: Places, key: CheckpointKey, end: int) -> None:
@@ -141,6 +142,8 @@ def plan_renewals(
         found = left if one is None else settle_known(one.found, logs)
         upstream, note = (before.upstream, before.metadata) if one is None else (one.committed[:2])
         after = Checkpoint(before.group, before.partition, upstream, 0 if found is None else found.offset, note)
+        if not (is_remade or is_stale(before, again, log)) and after.downstream < before.downstream:
+            after = before  # it holds, and less is known of it than when it was written
         if is_beyond or after.downstream < before.downstream:
             renewals[key] = Renewal(before, after, log.end)
     return renewals

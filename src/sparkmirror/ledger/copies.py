@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HEADER: Final = "sparkmirror.written"
 """The header of SparkMirror's records in Connect's topic. Connect reads keys and values alone."""
-_DIGITS_MAX: Final = 18
+_DIGITS_MAX: Final = 17
 
 
 class Mark(NamedTuple):

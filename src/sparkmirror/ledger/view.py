@@ -21,8 +21,8 @@ class LedgerView:
         self._connector = connector
         self._offsets: dict[TopicPartition, Position] = {}
         self._written_by: dict[TopicPartition, int] = {}
-        self.last_mark = Mark(0, 0)
-        """The newest of all positions."""
+        self.last_sequence = 0
+        """The greatest in a mark (`ledger.copies`), of whatever generation: each task has its own."""
         self.records: dict[TopicPartition, PositionRecord] = {}
         self._tenures: dict[TopicPartition, Tenure] = {}
         self._unreadable_offsets: dict[TopicPartition, str] = {}
@@ -129,7 +129,7 @@ class LedgerView:
             self._offsets[partition] = position
         if (mark := Mark.read(headers)) is not None:
             self._written_by[partition] = mark.generation
-            self.last_mark = max(self.last_mark, mark)
+            self.last_sequence = max(self.last_sequence, mark.sequence)
 
     def _take_record(self, partition: TopicPartition, value: bytes | None, place: str) -> None:
         for known in (self.records, self._tenures, self._unreadable_records, self.unknown_tenures):

@@ -26,7 +26,7 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.translate import TargetLogs, is_former
-from sparkmirror.model import Topic, TopicPartition, is_another_topic, plain
+from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition, is_another_topic, plain
 from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions, written_logs
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
@@ -231,12 +231,13 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
             if where not in former
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
-        written = written_logs(flow) if names_stay else {}
+        lost = {*outdated, *former, *(where for where in partitions if _has_lost(state.maps, where, source_begins))}
+        written = written_logs(flow) if names_stay and lost else {}
         starts = {
             remote: max(
                 start,
                 _behind_map(flow, (home[remote], remote), state.maps, positions, outdated, logs[remote].end),
-                _written_end(written.get(home[remote]), logs[remote]),
+                _written_end(written.get(home[remote]), logs[remote]) if home[remote] in lost else -1,
             )
             for remote, start in plan_reverse_start(of_map, state.maps, logs, names_stay).items()
         }
@@ -250,17 +251,26 @@ def _is_of_former(
     maps: MapView, where: TopicPartition, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic]
 ) -> bool:
     """Whether the map is of the source's former log, of which a group may have read all, and nothing of this one.
-    Where it does not say of which log it is: writers store it after the positions, so it ends behind them in no other
-    case but a position that was reset."""
+    Where it does not say of which log it is, one that ends behind the position counts as such: the position was
+    reset, or has yet to follow."""
     known, position, topic = maps.map_of(where), positions.get(where), topics.get(where.topic)
     if known is None or position is None:
         return False
-    return known.end_source > position or (topic is not None and is_another_topic(known.source_id, topic.topic_id))
+    if topic is not None and known.source_id != NO_TOPIC_ID:
+        return is_another_topic(known.source_id, topic.topic_id)
+    return known.end_source > position
+
+
+def _has_lost(maps: MapView, where: TopicPartition, source_begins: Mapping[TopicPartition, int]) -> bool:
+    """Whether the source has lost records that the map does not have yet."""
+    known = maps.map_of(where)
+    return known is not None and known.end_source < source_begins.get(where, 0)
 
 
 def _written_end(written: Extent | None, log: Extent) -> int:
-    """Where the mirror's records in the log end at the least, by the ledger; -1 where it tells of none. It knows more
-    than the map and both logs where the source's topic was made again."""
+    """Where the mirror's records in the log end, by the ledger; -1 where it tells of none. It is asked where the
+    source has lost what the map lacks, or its topic was made again, and neither the map nor the logs tell more: of a
+    cut of the target's log it is the last to know."""
     if written is None or written.topic != log.topic or is_former(written.topic_id, log):
         return -1
     return min(written.end, log.end)
@@ -280,9 +290,9 @@ def _behind_map(
     the target's until all are found: any number of aborted transactions may lie between."""
     where, remote = pair
     known, position = maps.map_of(where), positions.get(where, 0)
-    if known is None or (known.end_source == position and where not in outdated):
+    if known is None or (known.end_source >= position and where not in outdated):
         return -1
-    first = 0 if where in outdated or known.end_source > position else known.end_source
+    first = 0 if where in outdated else known.end_source
     committed = flow.consumer.isolation_level == "read_committed"
     with open_tail(flow.source, "failback", [where], is_internal=False, read_committed=committed) as tail:
         missing = list(tail.read_between(where, first, position))

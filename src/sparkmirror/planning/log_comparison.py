@@ -35,8 +35,11 @@ class _Log:
         self._stretches: deque[_Stretch] = deque()
 
     def head(self) -> _Stretch | None:
+        """What a cleaner has left of a producer's last batch, without a record, is nothing."""
         if not self._stretches:
             for batch in self._batches:
+                if not batch.header.records_count:
+                    continue
                 self._stretches.append(_Stretch(batch.first, batch.stop, None if self._is_void(batch) else batch))
                 break
         return self._stretches[0] if self._stretches else None

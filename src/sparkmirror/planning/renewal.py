@@ -59,7 +59,7 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
         producer_epoch=taken.identity.epoch,
         producer_task=taken.number,
         spare=taken.spare,
-        marks_from=ledger.view.last_mark.sequence,
+        marks_from=ledger.view.last_sequence,
         brokers=source.brokers(),
         leaders={},
         offsets_partitions=ledger.offsets_partitions,

@@ -99,11 +99,16 @@ class AclSync:
 
     def _create(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
         """The note goes before, and once more behind: another process, which leads by now, may have forgotten it since,
-        as one of a binding that was not there."""
+        as one of a binding that was not there. What was noted before stays so, whatever the answer: a broker that
+        learns late may have hidden it."""
+        if not bindings:
+            return {}
+        known = self._notes.created(self._target)
         self._notes.add(bindings)
         outcome = create_acls(self._target, bindings)
         self._notes.add(one for one, error in outcome.items() if error is None)
-        self._notes.remove(one for one, error in outcome.items() if error is not None and _is_certain(error))
+        refused = {one for one, error in outcome.items() if error is not None and _is_certain(error)}
+        self._notes.remove(refused - known)
         return outcome
 
     def _delete(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:

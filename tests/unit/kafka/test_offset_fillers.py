@@ -63,13 +63,23 @@ def test_replicas_that_do_not_follow_are_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 class Log(Leader):
-    """Each transaction takes its offsets; the markers of some are sent twice."""
+    """Each transaction takes its offsets; the markers of some are sent twice. With `late` its marker is written once it
+    is awaited."""
 
-    settings = None
+    settings, identity = None, (1, 0)
 
-    def __init__(self, end: int, *twice: int) -> None:
+    def __init__(self, end: int, *twice: int, late: int = 0) -> None:
         super().__init__((end, end))
-        self.twice, self.aborted = twice, 0
+        self.twice, self.aborted, self.told, self.late = twice, 0, 0, late
+
+    def take_aborted(self) -> int:
+        count, self.told = self.aborted - self.told, self.aborted
+        return count
+
+    def await_marker(self) -> None:
+        if 0 < self.late <= self.aborted:
+            self.late = 0
+            self._go_on(1)
 
     def admin(self) -> "Log":
         return self
@@ -79,7 +89,10 @@ class Log(Leader):
 
     def abort_one(self, records: int) -> None:
         self.aborted += 1
-        end = self.states[0][1] + records + 1 + (self.aborted in self.twice)
+        self._go_on(records + (self.aborted != self.late) + (self.aborted in self.twice))
+
+    def _go_on(self, offsets: int) -> None:
+        end = self.states[0][1] + offsets
         self.states = [(end, end)]
 
 
@@ -93,8 +106,10 @@ class Batches:
         self.close = lambda: None
 
     def read(self, first: int, stop: int) -> list[Any]:
+        marker = SimpleNamespace(is_control=True, producer_epoch=0)
         return [
-            SimpleNamespace(first=at, is_filler=at not in self.of_others, producer_id=-1) for at in range(first, stop)
+            SimpleNamespace(first=at, is_filler=at not in self.of_others, producer_id=1, header=marker)
+            for at in range(first, stop)
         ]
 
 
@@ -123,6 +138,15 @@ def test_a_marker_that_is_sent_twice_leaves_less_to_fill(filler: str) -> None:
     hole_filler._transactions = [log]  # type: ignore[list-item]
     assert hole_filler.fill(Hole(10, 20), filler, seconds_max=60.0) == 20
     assert log.states == [(20, 20)]
+
+
+def test_a_marker_that_is_still_to_come_is_not_counted_for_by_one_that_came_twice() -> None:
+    log = Log(10, 2, late=5)
+    hole_filler = HoleFiller(log, "fills", WHERE, 7)  # type: ignore[arg-type]
+    hole_filler._transactions = [log]  # type: ignore[list-item]
+    assert hole_filler.fill(Hole(10, 20), MARKERS, seconds_max=60.0) == 20
+    assert log.states == [(20, 20)]
+    assert log.aborted == 9
 
 
 def test_a_hole_is_filled_bit_by_bit_where_the_time_is_over() -> None:

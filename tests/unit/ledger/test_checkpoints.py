@@ -248,6 +248,8 @@ def test_a_log_that_ends_before_an_earlier_place_renews_a_checkpoint_that_lies_i
     shorter = Extent(REMOTE.topic, NEW, 70)
     (found,) = renewed(checkpoint(13, 13), Translated(REMOTE, 13, True, NEW), shorter, reached=reached, places=places)
     assert found.after == checkpoint(16, 16, "new")
+    (found,) = renewed(checkpoint(13, 13), None, shorter, places=places)
+    assert found.after == checkpoint(13, 13), "it holds, whatever is known of it now"
     forget_places(places, KEY, 70)
     assert not renewed(checkpoint(13, 13), Translated(REMOTE, 13, True, NEW), shorter, reached=reached, places=places)
 

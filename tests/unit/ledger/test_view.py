@@ -69,6 +69,16 @@ def _written(generation: int) -> Sequence[tuple[str, bytes]]:
     return ((key.decode(), value),)
 
 
+def test_the_greatest_mark_counts_whatever_its_generation() -> None:
+    """Each task has a generation of its own, and its clock may be behind."""
+    view = LedgerView(MM2)
+    for partition, mark in enumerate((Mark(6, 5_000_000), Mark(7, 1_000_000))):
+        where = TopicPartition("orders", partition)
+        name, value = mark.header()
+        view.take_connect(connect.encode_key(MM2, where), connect.encode_value(1), headers=[(name.decode(), value)])
+    assert view.last_sequence == 5_000_000
+
+
 def test_a_position_is_whole_while_both_records_agree() -> None:
     view = LedgerView(MM2)
     assert not view.is_whole(ORDERS)

@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkmirror.batch import crc
 from sparkmirror.batch.empty_records import encode_empty
-from sparkmirror.batch.header import CONTROL, TRANSACTIONAL, Codec, parse_header, stamp
+from sparkmirror.batch.header import (
+    ATTRIBUTES_AT,
+    CONTROL,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TRANSACTIONAL,
+    Codec,
+    parse_header,
+    stamp,
+)
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch
 from sparkmirror.planning.log_comparison import first_difference, first_parting
@@ -117,6 +127,18 @@ def test_what_a_log_that_begins_within_a_batch_has_deleted_is_no_difference() ->
     assert first_difference(source, target, begins=365) is None
     assert first_difference(source, target, begins=364) == 364
     assert first_difference(source, [marker(364), data(365, [b"other"])], begins=365) == 365
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_what_a_cleaner_left_of_a_producers_last_batch_is_nothing(is_committed: bool) -> None:
+    whole = data(12, [b"a", b"b"], is_transactional=True)
+    left = bytearray(whole.data[:HEADER_BYTES])
+    left[8:12], left[57:61] = (HEADER_BYTES - LOG_OVERHEAD_BYTES).to_bytes(4), bytes(4)
+    left[17:21] = crc.value(bytes(left[ATTRIBUTES_AT:])).to_bytes(4)
+    cleaned = OwnedBatch(parse_header(left, 0), memoryview(left))
+    assert (cleaned.first, cleaned.stop) == (12, 14)
+    assert first_parting([cleaned], [whole], is_committed=is_committed) is None
+    assert first_parting([whole], [cleaned], is_committed=is_committed) is None
 
 
 def test_records_of_an_aborted_transaction_are_none() -> None:

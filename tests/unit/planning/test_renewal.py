@@ -10,7 +10,6 @@ from tests.flows import flow_of
 
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.control.commands import Assign, Command, Restart, Share, decode_command, ends_epoch
-from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.planning import renewal
@@ -84,7 +83,7 @@ class World:
     """Clusters of which one has lost a topic: `SECOND` has no start. All else of a renewal passes."""
 
     is_whole = view = records = problems = property(lambda self: self)
-    offsets_partitions, last_mark = 25, Mark(4, 99)
+    offsets_partitions, last_sequence = 25, 99
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.orders: list[Command | None] = []

@@ -47,7 +47,7 @@ class TargetLogCheck:
         buffer.extend(assigned.extent)
         if assigned.extent is None or assigned.found is None:
             return ""
-        return self._lose(buffer, assigned.extent, assigned.found, assigned.offset)
+        return self._lose(buffer, assigned.extent, assigned.found, assigned.stands_at.offset)
 
     def must_ask(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, topic: str, now: float) -> bool:
         """Whether an acknowledgement tells too little: the log may be that of a topic that was made again, which takes

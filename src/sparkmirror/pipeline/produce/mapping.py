@@ -5,6 +5,7 @@ records from before it took a partition on are in other chunks (`ledger.map_reco
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -35,6 +36,13 @@ class OpenChunk:
         self.changed = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cut:
+    """A cut of the target's log, and the chunk that tells of it."""
+
+    chunk: OpenChunk
+
+
 class OffsetMapping:
     """The open chunks of one task's partitions."""
 
@@ -47,7 +55,7 @@ class OffsetMapping:
         self._full: list[tuple[TopicPartition, OpenChunk]] = []
         self._positions: dict[TopicPartition, int] = {}
         self._touched: dict[TopicPartition, None] = {}
-        self._cuts: dict[TopicPartition, object] = {}
+        self._cuts: dict[TopicPartition, _Cut] = {}
         self._noted: list[tuple[TopicPartition, int, tuple[Span, ...], UUID]] = []
 
     def add(self, partition: TopicPartition, batch: Batch) -> None:
@@ -108,20 +116,25 @@ class OffsetMapping:
             growing.map.begin_at(target)
         growing.changed = True
         self._touched[partition] = None
-        self._cuts[partition] = object()
+        self._cuts[partition] = _Cut(growing)
 
     @property
     def cuts(self) -> Collection[TopicPartition]:
         """The partitions of which the stored map does not know yet that the target's log was cut."""
         return self._cuts.keys()
 
-    def kept(self, partition: TopicPartition) -> Callable[[], None]:
-        """What to call when a chunk that `changed` gives now is stored for good."""
-        return partial(self._forget_cut, partition, self._cuts.get(partition))
+    def is_untold(self, partition: TopicPartition) -> bool:
+        """Whether the chunk that tells of a cut is still to be stored, and not under way."""
+        return (cut := self._cuts.get(partition)) is not None and cut.chunk.changed
 
-    def _forget_cut(self, partition: TopicPartition, cut: object) -> None:
-        if self._cuts.get(partition) is cut:
-            self._cuts.pop(partition, None)
+    def kept(self, partition: TopicPartition, chunk: OpenChunk) -> Callable[[], None]:
+        """What to call when the chunk, as `changed` gives it now, is stored for good."""
+        cut = self._cuts.get(partition)
+        return partial(self._forget_cut, partition, cut if cut is not None and cut.chunk is chunk else None)
+
+    def _forget_cut(self, partition: TopicPartition, cut: "_Cut | None") -> None:
+        if cut is not None and self._cuts.get(partition) is cut:
+            del self._cuts[partition]
 
     def close(self, partition: TopicPartition) -> None:
         """The partition is taken on or released: its next batch begins another chunk."""

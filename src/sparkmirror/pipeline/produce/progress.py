@@ -163,6 +163,11 @@ class Progress:
         stored = ((self._stored.get(buffer.source), buffer.place) for buffer in buffers)
         return any(composed is None or composed.order > place.order for composed, place in stored)
 
+    def lacks_map(self, buffers: Iterable[PartitionBuffer]) -> bool:
+        """Whether a cut of the target's log came to be known when the positions of these were composed already."""
+        untold = self._mapping.cuts and any(self._mapping.is_untold(buffer.source) for buffer in buffers)
+        return bool(untold) and self._can_take(self._homes.maps)
+
     # Where the ledger itself is refused.
 
     def note_refusal(self, ledger: PartitionBuffer) -> bool:
@@ -354,7 +359,9 @@ class Progress:
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)
-            lots.setdefault(self._homes.maps, []).append(Entry(key, value, forget, keep=self._mapping.kept(where)))
+            lots.setdefault(self._homes.maps, []).append(
+                Entry(key, value, forget, keep=self._mapping.kept(where, chunk))
+            )
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)

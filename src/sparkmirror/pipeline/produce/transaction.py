@@ -183,6 +183,8 @@ class ExactlyOnce(TransactionIntake):
             if not self._ledger_flush.store(False):
                 self._recover("the positions of its data could not be stored")
             return
+        if self._progress.lacks_map(self._contents.sources) and self._ledger_flush.store(False):
+            return
         self._end(now)
 
     def _end(self, now: float) -> None:

@@ -378,6 +378,35 @@ def test_no_position_goes_beyond_a_cut_of_the_target_before_the_map_tells_of_it(
     assert POSITIONS in store(progress, buffer)
 
 
+def test_a_cut_that_shows_once_positions_are_composed_is_stored_in_the_same_transaction() -> None:
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True)
+    buffer = at(ORDERS, 912)
+    progress.adopt(ORDERS)
+    first = hand_out(progress.compose([buffer], 9, None))
+    acknowledge(first)
+    assert not progress.lacks_map([buffer])
+    progress.cut(buffer, 912, 905)
+    assert progress.lacks_map([buffer])
+    sent = hand_out(progress.compose([buffer], 9, None))
+    assert TopicPartition(TOPICS.offset_map, 0) in records_of(sent)
+    assert not progress.lacks_map([buffer])
+
+
+def test_what_is_stored_of_another_piece_of_the_map_tells_of_no_cut() -> None:
+    progress = new_progress(ORDERS)
+    buffer = at(ORDERS, 912)
+    fill(buffer, 912, 916)
+    batch = buffer.next_batch(1, 0)
+    assert batch is not None
+    batch.base_offset = 925
+    progress.map_batches(ORDERS, [batch])
+    buffer.succeed(batch)
+    before = hand_out(progress.compose([buffer], 9, None))
+    progress.cut(buffer, 916, 905)
+    acknowledge(before)
+    assert records_of(hand_out(progress.compose([buffer], 9, None))).keys() == {TopicPartition(TOPICS.offset_map, 0)}
+
+
 def test_in_transactions_a_position_beyond_a_cut_goes_with_the_map() -> None:
     progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True)
     buffer = at(ORDERS, 912)
