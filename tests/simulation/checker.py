@@ -217,6 +217,18 @@ class Checker:
             if not losses:
                 self.fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
 
+    def target_gaps(self, where: TopicPartition) -> frozenset[Gap]:
+        """Losses on the target that the ledger knows of."""
+        return frozenset(gap for gap in self._gaps() if gap.partition == where and gap.is_on_target)
+
+    def has_unseen_cut(self, where: TopicPartition) -> bool:
+        """Whether a mirror was killed between a cut of the target's log and the answer that would have shown it, and
+        what was under way has made it as long as the ledger says: nobody can tell that from a log that was not cut."""
+        known = self.target_gaps(where)
+        return any(
+            not any(gap.resumed <= end for gap in known - before) for end, before in self._scene.truth.of(where).cuts
+        )
+
     def _judge_committed(self, where: TopicPartition, arrived: list[Written]) -> None:
         if never := [one for one in arrived if not one.may_be_read]:
             self.fail(f"{where}: the target holds what was never committed: {_name(never)}")

@@ -286,6 +286,8 @@ def _unclean_target(scene: "Scene", random: Random) -> str:
     log = partition.log
     cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
     scene.target.move_leader(partition, random.choice(_live(scene.target)), cut=cut)
+    where = TopicPartition("orders", partition.where.partition)
+    scene.truth.of(where).cuts.append((log.end, scene.checker.target_gaps(where)))
     return f"{partition.where} of the target is cut to {log.end} by an unclean election"
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from uuid import UUID
 
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 
 
@@ -48,6 +49,8 @@ class PartitionTruth:
     truncations: int = 0
     target_losses: int = 0
     is_blind: bool = False
+    cuts: list[tuple[int, frozenset[Gap]]] = field(default_factory=list)
+    """Where the target's log was cut by unclean elections, each with the losses that the ledger knew then."""
     is_unmapped: bool = False
     """Whether another program mirrored behind a cut of the target's log, of which no map of ours tells."""
     lost_on_target: set[bytes] = field(default_factory=set)
