@@ -23,7 +23,7 @@ Checkpoints = dict[CheckpointKey, Checkpoint]
 Places = dict[CheckpointKey, deque[Committed]]
 """Where checkpoints have put each group lately: a commit there is the mirror's own (`note_place`)."""
 _PLACES_MAX: Final = 8
-"""A commit lags behind the last checkpoint by a few at most."""
+"""By as many a commit may lag behind the last checkpoint, and still be known."""
 
 
 def note_place(places: Places, checkpoint: Checkpoint) -> None:

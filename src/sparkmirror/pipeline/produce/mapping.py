@@ -110,7 +110,7 @@ class OffsetMapping:
         is entered already says so itself."""
         self.settle()
         growing = self._growing.get(partition)
-        if growing is None or growing.map.end_source <= source:
+        if growing is None or not growing.map.segments or growing.map.end_source <= source:
             self.close(partition)
             growing = self._growing[partition] = OpenChunk(source, self.generation, source_id)
             growing.map.begin_at(target)

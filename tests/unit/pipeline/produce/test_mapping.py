@@ -130,6 +130,14 @@ def test_a_source_that_goes_back_begins_another_chunk_by_itself() -> None:
     assert len(stored(mapping, 5)) == 2
 
 
+def test_a_cut_is_said_also_where_nothing_but_the_position_moved() -> None:
+    mapping = opened()
+    assert stored(mapping, 100) == []
+    mapping.cut(ORDERS, 90, 70, LOG)
+    ((_, chunk),) = stored(mapping, 100)
+    assert (chunk.segments, chunk.end_source) == ((Segment(90, 70, -20),), 100)
+
+
 def test_a_chunk_belongs_to_the_generation_that_it_was_begun_in() -> None:
     mapping = opened()
     mapping.add(ORDERS, batch(0, (0, 5)))
