@@ -26,7 +26,8 @@ from bench.noise import Compared, compare
 from bench.results import SPARK
 from bench.workloads import WARM_UP, WORKLOADS, Workload
 from sparkmirror.kafka.fencing import init_producer_ids
-from sparkmirror.kafka.offset_fillers import FillerClients, HoleFiller, fill_start
+from sparkmirror.kafka.offset_fillers import FillerClients, HoleFiller
+from sparkmirror.kafka.start_filler import fill_start
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.policy.fillers import FILLERS, MARKERS, WRITE_MARKERS, Hole
 from sparkmirror.testing.guard import Guard

@@ -22,8 +22,9 @@ from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
 from sparkmirror.kafka.log_edges import delete_before, last_sequences, open_transactions
 from sparkmirror.kafka.marker_writer import MarkerWriter
-from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken, fill_start
+from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken
 from sparkmirror.kafka.publish import publish
+from sparkmirror.kafka.start_filler import fill_start
 from sparkmirror.kafka.wire.batch_owners import read_owners
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.policy.fillers import ABORTED, FILLERS, MARKERS, WRITE_MARKERS, Hole, written_id

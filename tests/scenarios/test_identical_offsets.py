@@ -17,7 +17,8 @@ from sparkmirror.cli.main import main
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import init_producer_ids
 from sparkmirror.kafka.log_edges import delete_before
-from sparkmirror.kafka.offset_fillers import FillerClients, HoleFiller, fill_start
+from sparkmirror.kafka.offset_fillers import FillerClients, HoleFiller
+from sparkmirror.kafka.start_filler import fill_start
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.policy.fillers import MARKERS, Hole
 

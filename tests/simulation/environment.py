@@ -25,6 +25,7 @@ from tests.simulation.scheduler import Process, World
 import sparkmirror.kafka.clients
 import sparkmirror.kafka.offset_fillers
 import sparkmirror.kafka.publish
+import sparkmirror.kafka.start_filler
 import sparkmirror.kafka.tail
 import sparkmirror.kafka.wire.appending
 import sparkmirror.kafka.wire.link
@@ -403,13 +404,14 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
 
 def _kept_numbers(kept: Kept) -> list[tuple[Any, str, Any]]:
     """Where sequence numbers begin again, and how many empty records a batch has."""
-    fillers, policy = sparkmirror.kafka.offset_fillers, sparkmirror.policy.fillers
+    policy, starts = sparkmirror.policy.fillers, sparkmirror.kafka.start_filler
+    fillers = sparkmirror.kafka.offset_fillers, starts
     planning = sparkmirror.planning
-    users = (fillers, policy, planning.log_alignment, planning.log_proof, planning.offset_starts)
+    users = (*fillers, policy, planning.log_alignment, planning.log_proof, planning.offset_starts)
     return [
         *((module, "SEQUENCES", kept.sequences) for module in users),
         (sparkmirror.pipeline.produce.in_flight, "_SEQUENCE_MASK", kept.sequences - 1),
-        *((module, "RECORDS_MAX", kept.records_max) for module in (fillers, policy)),
+        *((module, "RECORDS_MAX", kept.records_max) for module in (*fillers, policy)),
     ]
 
 

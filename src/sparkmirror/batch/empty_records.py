@@ -1,4 +1,4 @@
-"""Batches of empty records, which take up offsets of the target. Called by `kafka.offset_fillers`.
+"""Batches of empty records, which take up offsets of the target. Called by `kafka.filler_batches`.
 
 Each record has an empty key, since compacted topics refuse a null one, an empty value, no headers and one time for all.
 A million takes 763 kB with zstd.

@@ -1,26 +1,20 @@
-"""Fills offsets of a partition of the target, for flows that keep offsets; blocks.
+"""Fills holes behind mirrored records of a partition of the target, for flows that keep offsets; blocks.
 
-`HoleFiller` takes up offsets behind mirrored records, by aborted transactions (`policy.fillers`); `fill_start` those
-before the first mirrored record, by empty records that are deleted afterwards. Called by
-`pipeline.produce.aligned_offsets` and `planning.offset_starts`.
+They are taken up by aborted transactions (`policy.fillers`). Called by `pipeline.produce.aligned_offsets`.
 
 A transaction is opened only where the hole still has an offset for its marker: one that is left open, by a process that
-died, ends with that marker, whichever process ends it. A newer holder of the transactional id fences an older one; the
-batches of `fill_start` are appended by the flow's producer, whose sequence numbers stand for the place in the log.
+died, ends with that marker, whichever process ends it. A newer holder of the transactional id fences an older one.
 """
 
 import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from itertools import cycle
 from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from sparkmirror.batch.empty_records import encode_empty
-from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.errors import AuthorizationFailed, ClusterError, ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
@@ -34,6 +28,7 @@ from sparkmirror.kafka.errors import (
     refusal,
 )
 from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids
+from sparkmirror.kafka.filler_batches import empty_batch, halve
 from sparkmirror.kafka.marker_writer import MarkerWriter
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.appending import Appender
@@ -47,7 +42,6 @@ from sparkmirror.policy.fillers import (
     SEQUENCES,
     WRITE_MARKERS,
     Hole,
-    plan_batches,
     plan_transactions,
     plan_written,
     transactional_ids,
@@ -64,7 +58,6 @@ _TRANSACTION_MS: Final = 60_000
 _SPARE: Final = IDS
 """The last offsets of a hole are filled when the end of all before is known: markers that are sent twice, as after a
 broker's restart, take them."""
-_MESSAGE_TOO_LARGE: Final = 10
 _NOWHERE: Final = 1 << 62
 
 
@@ -353,11 +346,11 @@ class _Transactions:
 
     def _append(self, records: int) -> int:
         """How many the log took: none where they are too many for one batch."""
-        batch = _stamped(encode_empty(records, _now_ms()), self.identity, self._sequence, is_transactional=True)
+        batch = empty_batch(records, self.identity, self._sequence, is_transactional=True)
         try:
             self._clients.appender.append_batch(self._where, batch, time.monotonic() + _SECONDS_MAX, self._id)
         except RequestRefused as refused:
-            self._largest = _halve(records, refused)
+            self._largest = halve(records, refused)
             return 0
         self._sequence = (self._sequence + records) % SEQUENCES
         return records
@@ -383,45 +376,3 @@ class _Transactions:
         if code in COORDINATOR_MOVED:
             self.close()
         return code
-
-
-def fill_start(cluster: Cluster, producer_id: int, where: TopicPartition, hole: Hole, seconds_max: float) -> int:
-    """Appends empty records from the log's end `hole.first` on, for so long at most; returns the log's end then.
-
-    Sequence numbers equal offsets, so that a log has none but these records where the last one of the producer stands
-    right before its end. Raises ClusterError, EndMoved where a batch came to stand elsewhere.
-    """
-    ends_at, largest, at = time.monotonic() + seconds_max, RECORDS_MAX, hole.first
-    with closing(Appender(client_settings(cluster, "fillers"))) as appender:
-        while at < hole.stop:
-            records = next(plan_batches(Hole(at, hole.stop), largest))
-            batch = _stamped(encode_empty(records, _now_ms()), ProducerIdentity(producer_id, 0), at % SEQUENCES)
-            try:
-                found = appender.append_batch(where, batch, time.monotonic() + _SECONDS_MAX)
-            except RequestRefused as refused:
-                largest = _halve(records, refused)
-                continue
-            if found != at:
-                raise EndMoved(f"empty records for offset {at} came to stand at offset {found}")
-            at += records
-            if time.monotonic() >= ends_at:
-                break
-    return at
-
-
-def _halve(records: int, refused: RequestRefused) -> int:
-    """Half as many records where a batch was too large; else raises the refusal."""
-    if refused.code != _MESSAGE_TOO_LARGE or records <= 1:
-        raise refused
-    return records // 2
-
-
-def _stamped(
-    batch: bytearray, identity: ProducerIdentity, sequence: int, *, is_transactional: bool = False
-) -> bytearray:
-    stamp(memoryview(batch), 0, parse_header(batch, 0), *identity, sequence, is_transactional)
-    return batch
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

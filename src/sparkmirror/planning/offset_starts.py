@@ -19,8 +19,9 @@ from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import TransactionUnfinished, init_producer_ids, known_ids
 from sparkmirror.kafka.log_edges import delete_before, last_sequences
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
-from sparkmirror.kafka.offset_fillers import EndMoved, fill_start
+from sparkmirror.kafka.offset_fillers import EndMoved
 from sparkmirror.kafka.publish import publish
+from sparkmirror.kafka.start_filler import fill_start
 from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.ledger.positions import PositionRecord, encode_producer, producer_key
 from sparkmirror.ledger.reader import LedgerReader

@@ -71,7 +71,7 @@ class OwnedBatch(NamedTuple):
 
     @property
     def fills_start(self) -> bool:
-        """Whether its bytes are those of `kafka.offset_fillers.fill_start`."""
+        """Whether its bytes are those of `kafka.start_filler`."""
         return not (self.header.is_control or self.header.is_transactional) and self._is_encoded_empty
 
     @property

@@ -93,10 +93,8 @@ class Progress:
         self._mapping.generation = generation
 
     def adopt(self, partition: TopicPartition) -> None:
-        """Take a partition on. Its start is stored at once.
-
-        Otherwise an idle partition that starts at the log's end would start at another end the next time (invariant 1).
-        """
+        """Take a partition on. Its start is stored at once: an idle one that starts at the log's end would start at
+        another end the next time (invariant 1)."""
         self._stored.pop(partition, None)
         self.moved[partition] = None
         self._released.discard(partition)
@@ -157,16 +155,13 @@ class Progress:
 
     def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
         """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.
-
-        `buffers` are those of source partitions whose data the transaction holds.
-        """
+        `buffers` are those of source partitions whose data the transaction holds."""
         stored = ((self._stored.get(buffer.source), buffer.place) for buffer in buffers)
         return any(composed is None or composed.order > place.order for composed, place in stored)
 
     def lacks_map(self, buffers: Iterable[PartitionBuffer]) -> bool:
         """Whether a cut of the target's log came to be known when the positions of these were composed already."""
-        untold = self._mapping.cuts and any(self._mapping.is_untold(buffer.source) for buffer in buffers)
-        return bool(untold) and self._can_take(self._homes.maps)
+        return self._can_take(self._homes.maps) and any(self._mapping.is_untold(buffer.source) for buffer in buffers)
 
     # Where the ledger itself is refused.
 
@@ -273,8 +268,7 @@ class Progress:
     def _is_outgrown(self, buffer: PartitionBuffer) -> bool:
         """Whether a position is to be stored again for its extent alone. In transactions it is composed before the
         target has said where the records went: it has the extent of before, or that of a topic that was made again
-        since. A longer one is stored when the partition rests.
-        """
+        since. A longer one is stored when the partition rests."""
         extent = buffer.extent
         stored = self._extents.get(buffer.source, extent)
         if not self._in_transactions or extent is None or stored == extent:
