@@ -78,7 +78,7 @@ class _Bindings:
     `again` are the mirror's that persons removed and made again: whether they are its own still, its notes say."""
 
     persons: dict[Acl, float] = field(default_factory=dict)
-    mirrors: set[Acl] = field(default_factory=set)
+    mirrors: dict[Acl, Process | None] = field(default_factory=dict)
     again: set[Acl] = field(default_factory=set)
 
 
@@ -188,8 +188,9 @@ class AclJudge:
         self._has_described = False
         acls = self._scene.target.acls
         known = frozenset[Acl]().union(*(acls.known(node) for node in self._scene.target.nodes))
-        gone = self._own.mirrors - known - acls.bindings
-        self._own.mirrors -= gone & self._gone
+        gone = self._own.mirrors.keys() - known - acls.bindings
+        for one in gone & self._gone:
+            del self._own.mirrors[one]
         self._gone = gone
         self._settled = self._status_end()
 
@@ -217,16 +218,16 @@ class AclJudge:
         if asked.api in (CREATE_ACLS, DELETE_ACLS):
             self._judge_allowed(look, self._not_of_persons(before), self._not_of_persons(after))
         for one in asked.deletions:
-            self._own.mirrors.discard(one)
+            self._own.mirrors.pop(one, None)
             self._own.again.discard(one)
             self._revoked[one] = world.now
         for one in asked.creations:
             if one not in before:
-                self._own.mirrors.add(one)
+                self._own.mirrors[one] = self._asking()
                 self._own.again.discard(one)
             elif self._own.persons.get(one, 0.0) > look.target_at - _STALE_SECONDS:
                 del self._own.persons[one]  # both have made it in the same moment
-                self._own.mirrors.add(one)
+                self._own.mirrors[one] = self._asking()
 
     def _not_of_persons(self, bindings: Iterable[Acl]) -> frozenset[Acl]:
         return frozenset(one for one in bindings if one.permission == DENY or one not in self._own.persons)
@@ -288,7 +289,7 @@ class AclJudge:
             found += [
                 f"{_shown(one)} is left on the target, and nothing of the source asks for it"
                 for one in sorted(left)
-                if not self._is_asked_for(one, source)
+                if not self._is_asked_for(one, source) and not self._is_forgotten(one, noted)
             ]
         return found
 
@@ -320,6 +321,12 @@ class AclJudge:
             return False
         others = [name for name in self._scene.target.topics if name != self._scene.remote]
         return one.permission == DENY or (bool(prefix) and not any(other.startswith(one.name) for other in others))
+
+    def _is_forgotten(self, one: Acl, noted: Iterable[Acl]) -> bool:
+        """Whether another process forgot the note before a replaced one made this, and that one ended before it noted
+        it again."""
+        by = self._own.mirrors.get(one)
+        return by is not None and not by.is_alive and len(self._scene.mirrors) > 1 and one not in noted
 
     def _noted(self) -> dict[Acl, int]:
         """What the status topic says that the mirror has made, or was about to make, and the offsets of these notes."""

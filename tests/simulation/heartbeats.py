@@ -85,6 +85,7 @@ class HeartbeatJudge:
         partition = None if topic is None else topic.partitions[0]
         return (
             any(one.driver.frozen_until <= now for one in leads)
+            and now >= scene.thaws_at
             and not scene.net.loss
             and not scene.net.slow
             and all(node.is_up and node.frozen_until <= now for node in target.nodes.values())

@@ -117,10 +117,13 @@ class AclSync:
         return outcome
 
     def _forget(self, bindings: Sequence[AclBinding]) -> None:
-        """One that a broker still knows, or knows already, waits for a later round."""
-        if bindings:
-            known = known_acls(self._target)
-            self._notes.remove(one for one in bindings if one not in known)
+        """One that a broker still knows, or knows already, waits for a later round. What another process created in this
+        very moment is noted again."""
+        known = known_acls(self._target) if bindings else set()
+        if gone := [one for one in bindings if one not in known]:
+            self._notes.remove(gone)
+            if back := known_acls(self._target).intersection(gone):
+                self._notes.add(back)
 
 
 def _held(

@@ -19,6 +19,10 @@ RULES = AclRules(is_mirrored=lambda _: True, remote_name=lambda name: name, sour
 class Notes:
     def __init__(self) -> None:
         self.removed: list[AclBinding] = []
+        self.added: list[AclBinding] = []
+
+    def add(self, bindings: Iterable[AclBinding]) -> None:
+        self.added += bindings
 
     def remove(self, bindings: Iterable[AclBinding]) -> None:
         self.removed += bindings
@@ -38,3 +42,12 @@ def apply(notes: Notes, *changes: ForgetAcl) -> Sequence[str]:
 def test_what_a_broker_still_knows_is_not_forgotten(notes: Notes) -> None:
     assert apply(notes, ForgetAcl(GONE), ForgetAcl(LATE)) == []
     assert notes.removed == [GONE]
+
+
+def test_what_another_process_creates_as_it_is_forgotten_is_noted_again(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([set[AclBinding](), {GONE}])
+    monkeypatch.setattr(acl_job, "known_acls", lambda _: next(answers))
+    assert apply(notes, ForgetAcl(GONE)) == []
+    assert (notes.removed, notes.added) == ([GONE], [GONE])
