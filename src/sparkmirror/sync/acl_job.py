@@ -117,8 +117,8 @@ class AclSync:
         return outcome
 
     def _forget(self, bindings: Sequence[AclBinding]) -> None:
-        """One that a broker still knows, or knows already, waits for a later round. What another process created in this
-        very moment is noted again."""
+        """One that a broker still knows, or knows already, waits for a later round. What another process created in
+        this very moment is noted again."""
         known = known_acls(self._target) if bindings else set()
         if gone := [one for one in bindings if one not in known]:
             self._notes.remove(gone)
