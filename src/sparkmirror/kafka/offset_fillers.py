@@ -9,7 +9,7 @@ died, ends with that marker, whichever process ends it. A newer holder of the tr
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import cycle
 from threading import Lock
 from typing import Final
@@ -125,8 +125,6 @@ class HoleFiller:
         self._fence: _Transactions | None = None
         """Whose one marker comes before those that are written without a coordinator; None where none are."""
         self._writer: MarkerWriter | None = None
-        self._markers: Counter[tuple[int, int]] = Counter()
-        """Those that the log has of what was aborted last, by the producer's identity."""
         self._own_from = _NOWHERE
         """From here on nobody else has filled anything."""
         self._reader = OwnerReader(clients.settings, where)
@@ -169,7 +167,6 @@ class HoleFiller:
         while True:
             stop = hole.stop - _SPARE if hole.stop - begun > _SPARE else hole.stop
             planned = plan_transactions(Hole(begun, stop), filler)
-            self._markers.clear()
             begun = known = self._read_filled(hole, known, begun, self._abort(planned, begun, ends_at))
             if begun == hole.stop or time.monotonic() >= ends_at:
                 return begun
@@ -183,20 +180,21 @@ class HoleFiller:
         to come.
         """
         admin, end = self._clients.admin(), counted
+        markers: Counter[tuple[int, int]] = Counter()
         while known < end:
             for batch in self._own_batches(Hole(known, end), hole):
                 if batch.header.is_control and batch.first >= begun:
-                    self._markers[batch.producer_id, batch.header.producer_epoch] += 1
+                    markers[batch.producer_id, batch.header.producer_epoch] += 1
             known, end = end, _end_within(admin, self._where, hole)
-            if known == end and self._await_markers(is_last=counted >= hole.stop):
+            if known == end and self._await_markers(markers, is_last=counted >= hole.stop):
                 end = _end_within(admin, self._where, hole)
         return end
 
-    def _await_markers(self, *, is_last: bool) -> bool:
-        """Whether some may have been still to come; all are written then. Of the `last` ones no id has two, and their
-        number tells."""
+    def _await_markers(self, found: Mapping[tuple[int, int], int], *, is_last: bool) -> bool:
+        """Whether some may have been still to come; all are written then. Of the last ones no id has two, so that the
+        numbers `found` of each identity say it."""
         aborted = {one: count for one in self._transactions if (count := one.take_aborted())}
-        if is_last and all(self._markers[one.identity] == count for one, count in aborted.items()):
+        if is_last and all(found.get(one.identity, 0) == count for one, count in aborted.items()):
             return False
         for one in aborted:
             one.await_marker()

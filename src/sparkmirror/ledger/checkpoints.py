@@ -135,14 +135,15 @@ def plan_renewals(
         source = source_of(before.partition) if one is None else one.source
         again = None if source is None else settle_known(translate(source, before.upstream), logs)
         is_remade = before.partition in remade
+        is_former = is_remade or is_stale(before, again, log)
         is_beyond = any(place.offset > log.end for place in places.get(key, ()))
-        if not (is_remade or is_beyond or is_stale(before, again, log)):
+        if not (is_former or is_beyond):
             continue
         left = None if is_remade or (again is not None and again.is_kept and not again.exact) else again
         found = left if one is None else settle_known(one.found, logs)
         upstream, note = (before.upstream, before.metadata) if one is None else (one.committed[:2])
         after = Checkpoint(before.group, before.partition, upstream, 0 if found is None else found.offset, note)
-        if not (is_remade or is_stale(before, again, log)) and after.downstream < before.downstream:
+        if not is_former and after.downstream < before.downstream:
             after = before  # it holds, and less is known of it than when it was written
         if is_beyond or after.downstream < before.downstream:
             renewals[key] = Renewal(before, after, log.end)

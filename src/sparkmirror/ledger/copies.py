@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 HEADER: Final = "sparkmirror.written"
 """The header of SparkMirror's records in Connect's topic. Connect reads keys and values alone."""
 _DIGITS_MAX: Final = 17
+"""Of each number of a mark. Longer ones are not ours, and could not be counted on."""
 
 
 class Mark(NamedTuple):

@@ -16,7 +16,8 @@ from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.reader import LedgerReader, NoLedger
-from sparkmirror.model import Position, TopicPartition, is_another_topic
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import TopicPartition, is_another_topic
 
 _READ_SECONDS_MAX = 30.0
 
@@ -67,7 +68,7 @@ def ledger_gaps(flow: FlowConfig) -> list[Gap]:
 
 def ledger_offsets(flow: FlowConfig) -> dict[TopicPartition, int]:
     """The stored positions: the next offset to mirror. Raises ClusterError, also where the flow has never run."""
-    return {where: position.offset for where, position in _positions(flow).items()}
+    return {where: position.offset for where, position in _read_ledger(flow).positions.items()}
 
 
 def known_partitions(flow: FlowConfig) -> Collection[TopicPartition]:
@@ -91,9 +92,7 @@ def kept_offsets(flow: FlowConfig) -> KeptOffsets:
     """None where the flow keeps no offsets. Raises ClusterError."""
     if not flow.preserves_offsets:
         return KeptOffsets()
-    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
-        ledger.read_to_end()
-        view = ledger.view
+    view = _read_ledger(flow)
     records = {where: record for where, record in view.records.items() if flow.keeps_offsets(where.topic)}
     identical = frozenset(where for where, record in records.items() if record.is_aligned)
     parted = {where: one.parted_at for where, one in view.accepted.items() if where in records.keys() - identical}
@@ -103,16 +102,14 @@ def kept_offsets(flow: FlowConfig) -> KeptOffsets:
 def written_logs(flow: FlowConfig) -> dict[TopicPartition, Extent]:
     """The logs of the target with what the mirror had written there when it last stored a position, by source
     partition. Raises ClusterError."""
-    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
-        ledger.read_to_end()
-        records = ledger.view.records
+    records = _read_ledger(flow).records
     return {where: record.extent for where, record in records.items() if record.extent is not None}
 
 
 def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
     """As `ledger_offsets`, to be compared with the source's logs: without positions in the log of a topic that was made
     again since, of whose records nothing is mirrored. Raises ClusterError."""
-    positions = _positions(flow)
+    positions = _read_ledger(flow).positions
     there = source.list_topics({where.topic for where in positions})
     return {
         where: position.offset
@@ -121,6 +118,7 @@ def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, in
     }
 
 
-def _positions(flow: FlowConfig) -> dict[TopicPartition, Position]:
+def _read_ledger(flow: FlowConfig) -> LedgerView:
     with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
-        return ledger.read_to_end()
+        ledger.read_to_end()
+        return ledger.view

@@ -232,12 +232,13 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
         lost = {*outdated, *former, *(where for where in partitions if _has_lost(state.maps, where, source_begins))}
-        written = written_logs(flow) if names_stay and lost else {}
+        known = written_logs(flow) if names_stay and lost else {}
+        written = {where: extent for where, extent in known.items() if where in lost}
         starts = {
             remote: max(
                 start,
                 _behind_map(flow, (home[remote], remote), state.maps, positions, outdated, logs[remote].end),
-                _written_end(written.get(home[remote]), logs[remote]) if home[remote] in lost else -1,
+                _written_end(written.get(home[remote]), logs[remote]),
             )
             for remote, start in plan_reverse_start(of_map, state.maps, logs, names_stay).items()
         }
@@ -268,9 +269,9 @@ def _has_lost(maps: MapView, where: TopicPartition, source_begins: Mapping[Topic
 
 
 def _written_end(written: Extent | None, log: Extent) -> int:
-    """Where the mirror's records in the log end, by the ledger; -1 where it tells of none. It is asked where the
-    source has lost what the map lacks, or its topic was made again, and neither the map nor the logs tell more: of a
-    cut of the target's log it is the last to know."""
+    """Where the mirror's records in the log end, by the ledger; -1 where it has none. It is asked where the source has
+    lost what the map lacks, or its topic was made again, so that neither the map nor the logs say more: of a cut of the
+    target's log it learns last."""
     if written is None or written.topic != log.topic or is_former(written.topic_id, log):
         return -1
     return min(written.end, log.end)

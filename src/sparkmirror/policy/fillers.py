@@ -1,8 +1,8 @@
 """What takes up offsets of the target at which the source has no record; pure.
 
-Called by `kafka.offset_fillers`. Nothing but transaction markers is invisible to every consumer, and each takes one
-offset and some milliseconds. An aborted transaction takes many offsets at once, but a read_uncommitted consumer sees
-its empty records.
+Called by `kafka.offset_fillers` and `kafka.start_filler`. Nothing but transaction markers is invisible to every
+consumer, and each takes one offset and some milliseconds. An aborted transaction takes many offsets at once, but a
+read_uncommitted consumer sees its empty records.
 """
 
 from collections.abc import Iterator

@@ -129,10 +129,11 @@ class GroupRound:
         translate, source_of = state.translator.translate, (lambda at: sources().get(at))
         self._seen = {where: log.topic_id for where, log in logs.items()}
         remade = self._notes.remade(self._target, self._seen) if logs else set()
-        renewals: dict[CheckpointKey, Renewal] = {}
-        if logs:
-            known = reached, self._checkpoints, logs, translate, source_of, remade
-            renewals = plan_renewals(*known, places=self._places)
+        renewals = (
+            plan_renewals(reached, self._checkpoints, logs, translate, source_of, remade, places=self._places)
+            if logs
+            else {}
+        )
         return RoundPlan(plan_checkpoints(reached, self._checkpoints, logs, renewals), list(renewals.values()))
 
     def _to_look_at(self, reached: Mapping[CheckpointKey, Reached]) -> set[TopicPartition]:

@@ -33,7 +33,6 @@ class LedgerFlush:
         *,
         in_transactions: bool,
     ) -> None:
-        self.plan = plan
         self._buffers = buffers
         self._progress = progress
         self._reports = reports
@@ -43,7 +42,7 @@ class LedgerFlush:
         self._drain = drain
         self._effects = effects
         self._in_transactions = in_transactions
-        progress.begin(plan.generation)
+        self.take_plan(plan)
 
     def take_plan(self, plan: PlanRow) -> None:
         self.plan = plan

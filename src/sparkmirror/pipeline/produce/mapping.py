@@ -38,7 +38,7 @@ class OpenChunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cut:
-    """A cut of the target's log, and the chunk that tells of it."""
+    """A cut of the target's log, and the chunk that records it."""
 
     chunk: OpenChunk
 
@@ -124,16 +124,16 @@ class OffsetMapping:
         return self._cuts.keys()
 
     def is_untold(self, partition: TopicPartition) -> bool:
-        """Whether the chunk that tells of a cut is still to be stored, and not under way."""
+        """Whether the chunk that records a cut is still to be stored, and not under way."""
         return (cut := self._cuts.get(partition)) is not None and cut.chunk.changed
 
-    def kept(self, partition: TopicPartition, chunk: OpenChunk) -> Callable[[], None]:
-        """What to call when the chunk, as `changed` gives it now, is stored for good."""
+    def kept(self, partition: TopicPartition, chunk: OpenChunk) -> Callable[[], None] | None:
+        """What to call when the chunk, as `changed` gives it now, is stored for good, if it records a cut."""
         cut = self._cuts.get(partition)
-        return partial(self._forget_cut, partition, cut if cut is not None and cut.chunk is chunk else None)
+        return None if cut is None or cut.chunk is not chunk else partial(self._forget_cut, partition, cut)
 
-    def _forget_cut(self, partition: TopicPartition, cut: "_Cut | None") -> None:
-        if cut is not None and self._cuts.get(partition) is cut:
+    def _forget_cut(self, partition: TopicPartition, cut: _Cut) -> None:
+        if self._cuts.get(partition) is cut:
             del self._cuts[partition]
 
     def close(self, partition: TopicPartition) -> None:

@@ -195,7 +195,7 @@ class Progress:
         homes = self._homes
         if not self._can_take(home) or not self._can_take(homes.positions):
             return True
-        goes_first = [homes.gaps] * (where in self._open_gaps)
+        goes_first = [homes.gaps] if where in self._open_gaps else []
         maps = self.buffers.get(homes.maps)
         if where in self._mapping.cuts and (maps is None or not maps.is_failed):
             goes_first.append(homes.maps)

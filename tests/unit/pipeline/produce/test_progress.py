@@ -362,7 +362,7 @@ def _extents_stored(progress: Progress, buffer: PartitionBuffer) -> list[Extent 
     return [record.extent for record in found if record is not None]
 
 
-def test_no_position_goes_beyond_a_cut_of_the_target_before_the_map_tells_of_it() -> None:
+def test_no_position_goes_beyond_a_cut_of_the_target_before_the_map_records_it() -> None:
     """Who takes the partition on next knows the map alone, which says that records lie behind the cut."""
     maps = TopicPartition(TOPICS.offset_map, 0)
     progress = new_progress(ORDERS)
@@ -392,7 +392,7 @@ def test_a_cut_that_shows_once_positions_are_composed_is_stored_in_the_same_tran
     assert not progress.lacks_map([buffer])
 
 
-def test_what_is_stored_of_another_piece_of_the_map_tells_of_no_cut() -> None:
+def test_what_is_stored_of_another_piece_of_the_map_records_no_cut() -> None:
     progress = new_progress(ORDERS)
     buffer = at(ORDERS, 912)
     fill(buffer, 912, 916)
