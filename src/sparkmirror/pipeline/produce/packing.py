@@ -161,8 +161,10 @@ class Packing:
 
     def awaits_kernels(self, queue: deque[QueuedRecords], traffic: Callable[[], Traffic]) -> bool:
         """Whether kernels are being loaded and so many small batches wait that passing them would take much longer."""
-        if not self.merging or not kernels_soon() or (header := queue[0].header) is None:
+        if not self.merging or not kernels_soon() or not queue[0].can_give(sys.maxsize):
             return False
+        header = queue[0].header
+        assert header is not None, "`can_give` has found it"
         return passing_seconds(_waiting_bytes(queue) // header.total_bytes, traffic()) > _LONG_SECONDS
 
     def refit(self, batch: Batch, limits: TopicLimits, unpacking: Unpacking) -> list[Batch]:

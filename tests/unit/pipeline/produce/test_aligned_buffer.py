@@ -89,6 +89,16 @@ def test_a_position_has_the_sequence_number_that_the_log_takes_next() -> None:
         assert (buffer.acknowledged, buffer.sequence) == (log.end, log.sequence)
 
 
+def test_small_batches_wait_for_kernels_also_behind_one_that_went_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkmirror.pipeline.produce.packing.kernels_pay", lambda _: False)
+    monkeypatch.setattr("sparkmirror.pipeline.produce.packing.kernels_soon", lambda: True)
+    buffer, log = new_buffer(), TargetLog()
+    accept(buffer, 1200, *(batch(at, 1) for at in range(1200)))
+    assert buffer.awaits_kernels
+    assert step(buffer, log, 1)
+    assert buffer.awaits_kernels
+
+
 def step(buffer: AlignedBuffer, log: TargetLog, fills: int) -> bool:
     """One batch, or `fills` offsets of the hole in its way; whether there was either."""
     sent = buffer.next_batch(1, 1)
