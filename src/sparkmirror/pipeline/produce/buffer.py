@@ -78,11 +78,9 @@ class PartitionBuffer(PartitionLife):
         if self._target is None:
             self._target, self.limits = TopicPartition(topic, self.source.partition), limits
 
-    def is_aimed_at_topic(self, topic: str) -> bool:
-        return self._target is not None and self._target.topic == topic
-
-    def is_aimed_at(self, target: TopicPartition) -> bool:
-        return self._target == target
+    def is_aimed_at(self, topic: str, partition: int | None = None) -> bool:
+        found = self._target
+        return found is not None and found.topic == topic and partition in (None, found.partition)
 
     def use_slot(self, slot: int) -> None:
         """The partition's place on the reader's control page; -1 without one."""
@@ -96,7 +94,6 @@ class PartitionBuffer(PartitionLife):
 
     def accept(self, queued: QueuedRecords) -> None:
         """Queue a run that begins at `position`. Its first batch may begin earlier: then it is cut.
-
         A run without bytes (a gap, or a topic that is not mirrored) only moves the position.
         """
         if self.idle:
@@ -142,7 +139,6 @@ class PartitionBuffer(PartitionLife):
 
     def take_up(self, first_offset: int) -> bool:
         """Whether a row from `first_offset` on ends the rewind; the buffer is then FLOWING again.
-
         After an eviction no row does before the kept batches are acknowledged: the reader is paused until then, and
         rows that still arrive were read before the pause. To accept them would leave the reader paused for good.
         """
@@ -161,6 +157,11 @@ class PartitionBuffer(PartitionLife):
         if in_flight.sending is not Sending.FRESH:
             return in_flight.may_send_again
         return bool(self._waiting.runs) and in_flight.has_room and not self.linger.holds_back
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether more goes out when answers come."""
+        return bool(self._waiting.runs) or self._in_flight.sending is not Sending.FRESH
 
     @property
     def idle(self) -> bool:
@@ -184,7 +185,6 @@ class PartitionBuffer(PartitionLife):
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:
         """The next batch to send, stamped; None when there is none.
-
         Raises ProtocolError for a damaged batch, RecordTooLarge for a record beyond the target's limits, and
         UnpackingBusy while other partitions use up the unpacking budget.
         """

@@ -101,12 +101,17 @@ class Dispatch:
 
     @property
     def may_leave_answers(self) -> bool:
-        """Whether answers are due, and none that anything waits for."""
+        """Whether answers are due, and none that anything waits for: a partition with as many batches under way as may
+        be is not ready, and has more to send."""
         is_due = False
         for connection, waiting in self._ready.items():
             if waiting or not connection.may_be_late:
                 return False
-            is_due = is_due or bool(connection.unanswered)
+            for request in connection.unanswered:
+                is_due = True
+                for buffer, _ in request.batches.values():
+                    if buffer.awaits_answers:
+                        return False
         return is_due
 
     def fill(self, connection: ProduceConnection, now: float) -> None:

@@ -251,7 +251,7 @@ class ProduceTask:
             return
         topic, has_changed = answered
         for buffer in self._gate.buffers.values():
-            if not buffer.is_aimed_at_topic(topic):
+            if not buffer.is_aimed_at(topic):
                 continue
             if buffer.awaits_limits:
                 buffer.know_limits()
@@ -350,7 +350,7 @@ class ProduceTask:
 
     def _refuse_target(self, where: TopicPartition, reason: str) -> None:
         boxes = (self._gate.buffers, self._routing.lanes, self._progress.buffers)
-        for buffer in [box for some in boxes for box in some.values() if box.is_aimed_at(where)]:
+        for buffer in [box for some in boxes for box in some.values() if box.is_aimed_at(*where)]:
             self._fail(buffer, reason)
 
     def _speak(self, second_protocol: bool, transactional_id: str) -> None:

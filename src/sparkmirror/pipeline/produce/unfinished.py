@@ -60,7 +60,7 @@ class Unfinished:
 
     def holds(self, buffer: PartitionBuffer) -> bool:
         """Whether the buffer's partition is away: a record sent there would hold up the next transaction too."""
-        return bool(self._away) and any(buffer.is_aimed_at(where) for where in self._away)
+        return bool(self._away) and any(buffer.is_aimed_at(*where) for where in self._away)
 
     def leave(self, seat: Seat) -> None:
         """The task goes on under another id; when the transaction of this one has ended, its partitions are usable

@@ -191,6 +191,24 @@ def test_answers_may_lie_unread_while_nothing_waits_for_them(task: Task) -> None
     assert not task.task.may_leave_answers, "a batch waits for room on the connection"
 
 
+def test_answers_are_read_at_once_where_a_partition_has_as_much_under_way_as_may_be(task: Task) -> None:
+    """It is not among those that could send now. Unread, the answers held the end of a backlog up for 20 ms a turn."""
+    task.connection.link.round_trip_seconds = 0.001
+    buffer = task.parts.gate.buffers[PARTITIONS[0]]
+    buffer._in_flight.doubt()  # one batch may be under way
+    task.announce(0, 1)
+    task.sent()
+    assert task.task.may_leave_answers
+    task.announce(0, 2)
+    assert task.sent() == [[(0, 1)]]
+    assert not task.parts.dispatch.has_ready(task.connection)
+    assert not task.task.may_leave_answers
+    task.acknowledge()
+    task.parts.dispatch.offer(buffer)
+    assert task.sent() == [[(0, 2)]]
+    assert task.task.may_leave_answers
+
+
 def test_answers_are_read_at_once_where_the_broker_is_far_or_the_task_ends(task: Task) -> None:
     task.connection.link.round_trip_seconds = 0.1
     task.announce(0, 1)
