@@ -29,6 +29,9 @@ IN_FLIGHT_MAX: Final = 5
 MERGED_BYTES_MAX: Final = 4 << 20
 """Larger batches save nothing more, and are memory that cannot be freed in parts."""
 
+PASSED_BYTES_MIN: Final = 48 << 10
+"""To merge larger batches never pays on a near target: `_pays`, of any number of them, in any codec."""
+
 _BATCH_SECONDS = 50e-6
 _MERGE_SECONDS = 45e-6
 _BYTE_SECONDS = {

@@ -1,11 +1,13 @@
 """Which batches are merged: small ones, and far away all that wait; never for nothing."""
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.batch.witnesses import numbered_from, with_attributes
 
 from sparkmirror.batch.header import APPEND_TIME, CONTROL, Codec
 from sparkmirror.batch.headers import Headers, read_headers
-from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay
+from sparkmirror.batch.merging import MERGED_BYTES_MAX, PASSED_BYTES_MIN, Traffic, choose, may_pay
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.batch.rewrite import Limits, rewrite
 
@@ -36,6 +38,13 @@ def test_batches_of_one_small_record_are_merged_up_to_the_limit() -> None:
     assert chosen(100, 3000, NEAR) == 3000
     assert chosen(100, 10_000, NEAR) == MEGABYTE // len(encode_batch([(None, bytes(100))]))
     assert chosen(100, 8, NEAR) == 8
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("count", [2, 8, 80, 100_000])
+def test_large_batches_are_never_worth_it_near_by(codec: Codec, count: int) -> None:
+    traffic = replace(NEAR, max_batch_bytes=1 << 30, filled_bytes_max=1 << 30)
+    assert not may_pay(PASSED_BYTES_MIN, codec, PASSED_BYTES_MIN * count, traffic)
 
 
 def test_few_batches_are_not_worth_it_near_by_and_one_never_is() -> None:

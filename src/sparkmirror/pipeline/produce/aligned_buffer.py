@@ -64,8 +64,8 @@ class AlignedBuffer(PartitionBuffer):
             return self._watch_age(super().next_batch(*self._in_flight.identity))
         self.hole = None
         while self._waiting.runs and self._in_flight.has_room:
-            traffic, apart_until = self._traffic(), self.apart_until
-            queued = self._packing.prepare(self._waiting.runs, self.limits, traffic, self.unpacking, apart_until)
+            runs, is_far = self._waiting.runs, self.round_trip.is_far
+            queued = self._packing.prepare(runs, self.limits, self._traffic, self.unpacking, self.apart_until, is_far)
             if self._must_wait(queued):
                 return None
             batch = self._cut_off(queued, transactional=False)

@@ -196,8 +196,8 @@ class PartitionBuffer(PartitionLife):
         if (producer_id, producer_epoch) != in_flight.identity:
             in_flight.identify(producer_id, producer_epoch)
         while self._waiting.runs and in_flight.has_room:
-            traffic, apart_until = self._traffic(), self.apart_until
-            queued = self._packing.prepare(self._waiting.runs, self.limits, traffic, self.unpacking, apart_until)
+            runs, is_far = self._waiting.runs, self.round_trip.is_far
+            queued = self._packing.prepare(runs, self.limits, self._traffic, self.unpacking, self.apart_until, is_far)
             batch = self._cut_off(queued, transactional)
             self._pass_finished()
             if batch is not None:

@@ -20,7 +20,7 @@ from sparkmirror.batch.header import BatchHeader, Codec, refusal
 from sparkmirror.batch.headers import LEADER_EPOCH, NEXT_OFFSET, POSITION, TOTAL_BYTES, read_headers
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches, may_join
 from sparkmirror.batch.loading import kernels_pay, kernels_soon
-from sparkmirror.batch.merging import MERGED_BYTES_MAX, Traffic, choose, may_pay, passing_seconds
+from sparkmirror.batch.merging import MERGED_BYTES_MAX, PASSED_BYTES_MIN, Traffic, choose, may_pay, passing_seconds
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.rewrite import Limits, rewrite
 from sparkmirror.batch.unpacking import UNPACKED_BYTES_MAX, Unpacking
@@ -109,12 +109,13 @@ class Packing:
         self,
         queue: deque[QueuedRecords],
         limits: TopicLimits,
-        traffic: Traffic,
+        traffic: Callable[[], Traffic],
         unpacking: Unpacking,
         apart_until: int = 0,
+        is_far: bool = True,
     ) -> QueuedRecords:
         """The queue's head, with its next batch or with the range that is being rebuilt. Below the source offset
-        `apart_until` none are put together. Raises ProtocolError."""
+        `apart_until` none are put together, and on a target that is not far no large ones. Raises ProtocolError."""
         queued = queue[0]
         queued.seek_batch()
         header = queued.header
@@ -124,9 +125,11 @@ class Packing:
             batch = queued.data[queued.at : queued.at + header.total_bytes]
             queued.header = header = settle_append_time(batch, header) or header
         if self._must_rewrite(header, queued, limits):
-            self._rewrite(queued, limits, traffic, unpacking)
-        elif self._may_put_together(queued, header, unpacking, apart_until):
-            queued = self._put_together(header, queued, queue, limits, traffic, unpacking)
+            self._rewrite(queued, limits, traffic(), unpacking)
+        elif (is_far or header.batch_length < PASSED_BYTES_MIN) and self._may_put_together(
+            queued, header, unpacking, apart_until
+        ):
+            queued = self._put_together(header, queued, queue, limits, traffic(), unpacking)
         return queued
 
     def _may_put_together(
