@@ -31,6 +31,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
+_LATEST_AT = 35
 _PRODUCER_AT = 43
 _LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _JUDGED = APPEND_TIME | DELETE_HORIZON | CODEC_MASK
@@ -47,6 +48,7 @@ _CHANGES_ZERO_CRC = crc32c.value(bytes(_CHANGES.size))
 _UNCHANGED_HEAD_BYTES = ATTRIBUTES_AT + _CHANGES.size
 _HEAD = struct.Struct(">qiibIh")
 _PRODUCER = struct.Struct(">qhi")
+_LATEST = struct.Struct(">q")
 
 _unpack_header = HEADER.unpack_from
 _pack_changes = _CHANGES.pack
@@ -138,6 +140,12 @@ def parse_header(buffer: memoryview | bytes | bytearray, position: int) -> Batch
     if header[3] == MAGIC and header[1] >= _LENGTH_BYTES_MIN and header[6] >= 0:
         return header
     return _parse_old_header(buffer, position)
+
+
+def latest_ms(batch: memoryview) -> int:
+    """The `max_timestamp` of one batch of magic 2."""
+    moment: int = _LATEST.unpack_from(batch, _LATEST_AT)[0]
+    return moment
 
 
 def _parse_old_header(buffer: memoryview | bytes | bytearray, position: int) -> BatchHeader:

@@ -7,13 +7,16 @@ The position never goes beyond the target's log. Made by `pipeline.produce.align
 """
 
 from typing import ClassVar, Final
+from uuid import UUID
 
-from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.header import BatchHeader, latest_ms
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.lineage import Extent
-from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.model import is_another_topic
+from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
+from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.policy.fillers import Hole
 
 _YOUNG_MS: Final = 6 * 3_600_000
@@ -21,7 +24,7 @@ _YOUNG_MS: Final = 6 * 3_600_000
 then takes any sequence number: behind older records one batch at a time is under way, until it has younger ones."""
 
 
-class AlignedBuffer(PartitionBuffer):
+class AlignedBuffer(DirectBuffer):
     """`hole` is what `next_batch` met, and is to be filled before it gives a batch again. `append` is another one each
     time that the task takes the partition on. `has_append_time` is that of the topic, None while it is unknown."""
 
@@ -53,6 +56,32 @@ class AlignedBuffer(PartitionBuffer):
             return False
         return self.has_append_time is False
 
+    def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: tuple[int, int]) -> bool:  # noqa: ARG002
+        """As `DirectBuffer.is_next`, of the flow's producer; the log ends where the run begins."""
+        if run.first_offset != self.reach.offset:
+            return False
+        return super().is_next(run, leader_epoch, turns, self._in_flight.identity)
+
+    def goes_on_in(self, topic_id: UUID | None) -> bool:
+        """Whether it is the topic that it was begun in, by the last look-up. Brokers from 4.0 on take a batch by its
+        topic's id, which is this one's then, and refuse it when they have another topic of that name; others take it
+        until the topic is looked up again."""
+        own = self.append.topic_id
+        return topic_id is None or topic_id is own or not is_another_topic(own, topic_id)
+
+    def _lone_header(self, run: Announcement, data: memoryview) -> BatchHeader | None:
+        header = super()._lone_header(run, data)
+        return header if header is not None and self._goes_as_it_is(run, header) else None
+
+    def _join(self, run: Announcement, data: memoryview) -> tuple[memoryview, BatchHeader] | None:
+        joined = super()._join(run, data)
+        return joined if joined is not None and self._goes_as_it_is(run, joined[1]) else None
+
+    def _goes_as_it_is(self, run: Announcement, header: BatchHeader) -> bool:
+        """Whether a batch has all offsets of its run, and is young."""
+        is_whole = header.base_offset == run.first_offset and header.next_offset == run.next_offset
+        return is_whole and not self._is_old(header.max_timestamp)
+
     def extend(self, extent: Extent | None) -> None:
         """A position is one in the log that it was reached in, also where nothing was appended yet: its start was
         filled, which another topic of that name has not."""
@@ -78,16 +107,17 @@ class AlignedBuffer(PartitionBuffer):
 
     def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
         """As `PartitionBuffer.succeed`; old records are no sign that the log knows the producer."""
-        is_old = self._is_old(parse_header(batch.data, 0).max_timestamp)
         moved = super().succeed(batch, base_offset)
-        if is_old:
+        if batch.is_old:
             self._in_flight.doubt()
         return moved
 
     def _watch_age(self, batch: Batch | None) -> Batch | None:
         """Nothing goes out behind old records before they are acknowledged."""
-        if batch is not None and self._is_old(parse_header(batch.data, 0).max_timestamp):
-            self._in_flight.doubt()
+        if batch is not None:
+            batch.is_old = self._is_old(latest_ms(batch.data))
+            if batch.is_old:
+                self._in_flight.doubt()
         return batch
 
     def _is_old(self, latest_ms: int) -> bool:
@@ -161,4 +191,4 @@ def _ahead(queued: QueuedRecords, reached: int) -> tuple[int, int]:
     piece = queued.rewriting.peek()
     if piece is None:
         return reached, 0
-    return piece.spans[0].first_offset, parse_header(piece.data, 0).max_timestamp
+    return piece.spans[0].first_offset, latest_ms(memoryview(piece.data))

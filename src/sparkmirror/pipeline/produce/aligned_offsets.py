@@ -18,7 +18,7 @@ from sparkmirror.control.assignment import Append
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken
-from sparkmirror.model import Cluster, TopicPartition, is_another_topic
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -147,16 +147,10 @@ class AlignedBatches(NextBatches):
     def take(self, buffer: PartitionBuffer) -> Batch | None:
         """As `NextBatches.take`; where a hole is in the way it is filled. Raises SparkMirrorError where the target's
         topic was made again: the task begins again, at the new log's beginning."""
-        if isinstance(buffer, AlignedBuffer) and self._is_made_again(buffer.append):
+        if isinstance(buffer, AlignedBuffer) and not buffer.goes_on_in(self._brokers.topic_id(buffer.append.topic)):
             self._guarantee.sequence_lost(buffer, "its topic was deleted and made again")
         batch = super().take(buffer)
         if batch is None and isinstance(buffer, AlignedBuffer) and buffer.hole is not None and not buffer.is_failed:
             assert isinstance(self._guarantee, AlignedOffsets), "`pipeline.produce.assembly` puts them together"
             self._guarantee.fill(buffer, buffer.hole)
         return batch
-
-    def _is_made_again(self, append: Append) -> bool:
-        """By the last look-up. Brokers from 4.0 on take a batch by its topic's id, which is this one's then, and refuse
-        it when they have another topic of that name; others take it until the topic is looked up again."""
-        found = self._brokers.topic_id(append.topic)
-        return found is not None and found is not append.topic_id and is_another_topic(append.topic_id, found)

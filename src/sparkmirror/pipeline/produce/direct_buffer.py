@@ -5,6 +5,7 @@ A mirror that is caught up has little else. Owned by `pipeline.produce.gate`, wh
 """
 
 from collections.abc import Callable
+from uuid import UUID
 
 from sparkmirror.batch.append_time import settle_append_time
 from sparkmirror.batch.header import (
@@ -20,7 +21,6 @@ from sparkmirror.batch.header import (
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches
 from sparkmirror.batch.piece import Span
 from sparkmirror.errors import ProtocolError
-from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.in_flight import REMEMBERED_SECONDS
 from sparkmirror.pipeline.produce.packing import UNLIMITED_BYTES
@@ -34,7 +34,7 @@ class DirectBuffer(PartitionBuffer):
 
     __slots__ = ()
 
-    def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: ProducerIdentity) -> bool:
+    def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: tuple[int, int]) -> bool:
         """Whether the run continues the partition, and may go out as soon as it is here."""
         in_flight = self._in_flight
         return (
@@ -48,6 +48,10 @@ class DirectBuffer(PartitionBuffer):
             and self._packing.passes_all
             and self._target is not None
         )
+
+    def goes_on_in(self, topic_id: UUID | None) -> bool:  # noqa: ARG002
+        """Whether records may go to the target's topic with that id, None while it is not known."""
+        return True
 
     def hand_on(self, run: Announcement, data: memoryview, free: Callable[[], None]) -> Batch | None:
         """The batch of a run that `is_next`, stamped. None for a run that does not pass as it is: it is not taken."""

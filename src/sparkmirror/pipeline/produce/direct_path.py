@@ -71,6 +71,8 @@ class DirectPath:
             return False
         if not buffer.is_next(run, route.leader_epoch, route.turns, self._guarantee.identity):
             return False
+        if buffer.keeps_offsets and not buffer.goes_on_in(self._brokers.topic_id(buffer.target.topic)):
+            return False
         connection = self._dispatch.connection_of(buffer)
         if connection is None:
             return False

@@ -325,6 +325,8 @@ class Batch:
     base_offset: int = -1
     in_doubt: bool = False
     """Whether the target may have written it without an acknowledgement."""
+    is_old: bool = False
+    """Whether its records are so old that the log may forget its producer, where offsets are kept."""
     is_held: bool = False
     """Whether it stands for a range whose records may not go out yet."""
     is_refused: bool = False

@@ -25,6 +25,7 @@ from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_offsets import AlignedBatches, Fillers
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords, free_nothing
+from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.policy.fillers import Hole
 
 WHERE = TopicPartition("orders", 0)
@@ -97,6 +98,59 @@ def test_small_batches_wait_for_kernels_also_behind_one_that_went_out(monkeypatc
     assert buffer.awaits_kernels
     assert step(buffer, log, 1)
     assert buffer.awaits_kernels
+
+
+def announced(first: int, following: int, data: bytes) -> Announcement:
+    return Announcement(5, following - first, len(data), 0, first, following, 0, NOW_MS, following, NOW_MS)
+
+
+def hand_on(buffer: AlignedBuffer, run: Announcement, data: bytes) -> Batch | None:
+    if not buffer.is_next(run, 3, 0, (1, 1)):
+        return None
+    return buffer.hand_on(run, memoryview(bytearray(data)), lambda: None)
+
+
+def ready_for_announcements() -> tuple[AlignedBuffer, TargetLog]:
+    buffer, log = new_buffer(), TargetLog()
+    accept(buffer, 2, batch(0, 2))
+    assert step(buffer, log, 1)
+    return buffer, log
+
+
+def test_what_is_announced_goes_out_as_the_flows_producer() -> None:
+    buffer, log = ready_for_announcements()
+    for first, data in ((2, batch(2, 3)), (5, batch(5, 1) + batch(6, 2))):
+        following = first + 3
+        sent = hand_on(buffer, announced(first, following, data), data)
+        assert sent is not None and sent.spans[0].first_offset == first
+        buffer.succeed(sent, log.append(sent))
+        assert buffer.acknowledged == log.end == following
+        assert buffer.sequence == log.sequence
+
+
+def test_holes_and_old_records_are_not_for_the_direct_path() -> None:
+    buffer, _ = ready_for_announcements()
+    for why, following, data in (
+        ("a hole before it", 6, batch(3, 3)),
+        ("a hole behind it", 6, batch(2, 3)),
+        ("a hole at its end", 6, batch(2, 3, hole=1)),
+        ("old records", 5, batch(2, 3, at_ms=NOW_MS - DAY_MS)),
+        ("a hole between two batches", 6, batch(2, 1) + batch(4, 2)),
+    ):
+        assert hand_on(buffer, announced(2, following, data), data) is None, why
+        assert buffer.position == 2
+
+
+def test_nothing_goes_the_direct_path_behind_a_hole_or_to_another_topic() -> None:
+    buffer, log = new_buffer(), TargetLog()
+    accept(buffer, 4, batch(0, 2), batch(2, 1, control=True))
+    sent = buffer.next_batch(1, 1)
+    assert sent is not None
+    assert hand_on(buffer, announced(4, 5, batch(4, 1)), batch(4, 1)) is None, "offsets 2 and 3 are to be filled"
+    buffer.succeed(sent, log.append(sent))
+    assert hand_on(buffer, announced(4, 5, batch(4, 1)), batch(4, 1)) is None
+    buffer.append_from(Append(PRODUCER, SHIFT, "A.orders", THIS))
+    assert [buffer.goes_on_in(found) for found in (None, THIS, OTHER)] == [True, True, False]
 
 
 def step(buffer: AlignedBuffer, log: TargetLog, fills: int) -> bool:
