@@ -11,6 +11,7 @@ from bench.markdown import render_table
 class CaughtUpRow:
     """One contestant at one rate over so many partitions. A str says why there is no measurement."""
 
+    contestant: str
     title: str
     per_second: int
     partitions: int

@@ -207,6 +207,10 @@ def _spark_exactly_once(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"t.exactly.once.source.support": "enabled"})
 
 
+def _spark_kept(job: Job, directory: Path) -> list[str]:
+    return _spark(job, directory, {"preserve.offsets.enabled": "true"})
+
+
 CONTESTANTS = {
     contestant.name: contestant
     for contestant in (
@@ -218,6 +222,7 @@ CONTESTANTS = {
         Contestant("spark-apart", "SparkMirror, no batches merged", _spark_apart),
         Contestant("spark-where", "SparkMirror, with transforms", _spark_where),
         Contestant("eos", "SparkMirror, exactly-once", _spark_exactly_once),
+        Contestant("spark-kept", "SparkMirror, identical offsets", _spark_kept),
     )
 }
 SPARK_INLINE = Contestant("spark-inline", "SparkMirror, inline payload", _spark_inline)

@@ -25,6 +25,8 @@ from bench.results import (
     BARE,
     DEFAULT,
     EXACTLY_ONCE,
+    KEPT,
+    REPLICATED,
     SOCKET,
     SPARK,
     TUNED,
@@ -54,7 +56,7 @@ CHANGING = (TUNED, WITH_SMT, SPARK)
 """Who takes part where records are changed; the second only where a transformation of Kafka Connect can do it."""
 """Who takes part in the works over a long link, and where batches have holes: the bare loop copies them as they are."""
 Outcome = TypeVar("Outcome")
-INLINE, TLS, REPLICATED = "inline payload", "TLS on both sides", "three target brokers, replication factor 3"
+INLINE, TLS = "inline payload", "TLS on both sides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +191,13 @@ class Benchmark:
     def _run_caught_up(self) -> None:
         for wanted in self.plan.courses:
             course = wanted.quick() if self.plan.quick else wanted
-            for contestant in self.plan.chosen(DEFAULT, TUNED, BARE, SPARK, WITH_TRANSFORMS, EXACTLY_ONCE):
+            for contestant in self.plan.chosen(DEFAULT, TUNED, BARE, SPARK, KEPT, WITH_TRANSFORMS, EXACTLY_ONCE):
                 job = self._job(contestant, None, f"bench-caught-up-{self.runs}")
                 found = self._try(partial(measure_caught_up, contestant, job, course, self.directory, self.guard))
                 outcomes: list[CaughtUp | str] = [found] * len(course.rates) if isinstance(found, str) else found
                 for rate, outcome in zip(course.rates, outcomes, strict=True):
-                    self.caught_up.append(CaughtUpRow(contestant.title, rate, course.partitions, outcome))
+                    row = CaughtUpRow(contestant.name, contestant.title, rate, course.partitions, outcome)
+                    self.caught_up.append(row)
                     layout = f"{rate:,} records/s over {course.partitions} partitions"
                     self.plan.say(f"caught up, {layout}, {contestant.title}: {describe_caught_up(outcome)}")
 

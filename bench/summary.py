@@ -21,15 +21,18 @@ COPIES_RUN, CAUGHT_UP_RUN = "2026-11-21 04:15 UTC", "2026-11-23 00:04 UTC"
 _BEGIN, _END = "<!-- benchmark -->", "<!-- end of benchmark -->"
 _OURS, _TUNED, _DEFAULTS = "SparkMirror", "MirrorMaker 2, tuned", "MirrorMaker 2, defaults"
 _COPIES = {
-    "1,000,000 × 1 KB, lz4, 160 KB batches": "1 KB, lz4, 160 KB batches",
-    "1,000,000 × 1 KB, uncompressed, 160 KB batches": "1 KB, uncompressed, 160 KB batches",
-    "4,000,000 × 100 B, uncompressed, 160 KB batches": "100 B, uncompressed, 160 KB batches",
-    "500,000 × 1 KB, lz4, 11 KB batches": "1 KB, lz4, 11 KB batches",
-    "200,000 × 100 B, one record a batch": "100 B, one record a batch",
-    "1,000,000 × 1 KB, lz4, 160 KB batches, TLS on both sides": "the first over TLS",
-    "1,000,000 × 1 KB, lz4, 160 KB batches, three target brokers, replication factor 3": "the first to three replicas",
+    "1 KB, lz4, 160 KB batches": "1 KB, lz4, 160 KB batches",
+    "1 KB, uncompressed, 160 KB batches": "1 KB, uncompressed, 160 KB batches",
+    "100 B, uncompressed, 160 KB batches": "100 B, uncompressed, 160 KB batches",
+    "1 KB, lz4, 11 KB batches": "1 KB, lz4, 11 KB batches",
+    "100 B, one record a batch": "100 B, one record a batch",
+    "1 KB, lz4, 160 KB batches, TLS on both sides": "the first over TLS",
+    "1 KB, lz4, 160 KB batches, three target brokers, replication factor 3": "the first to three replicas",
 }
-"""Works by the title of their table, without what stands in parentheses, and what the table here calls them."""
+"""Works by the title of their table, without their number of records and what stands in parentheses, and what the table
+here calls them."""
+_PARTITIONS = "8"
+"""Of the rows of mirrors that have caught up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,11 @@ def copies(page: str) -> list[Row]:
 
 
 def caught_up(page: str) -> list[tuple[str, str, str]]:
-    """What a mirror of one partition that has caught up takes: records/s, then CPU and latency of ours and theirs."""
+    """What a mirror that has caught up takes: records/s, then CPU and latency of ours and theirs."""
     rows = [line.split(" | ") for line in _run(page, CAUGHT_UP_RUN).splitlines() if line.startswith("| ")]
     by_rate: dict[str, dict[str, str]] = {}
     for name, partitions, rate, cpu, *latencies in ([cell.strip("| ") for cell in row] for row in rows):
-        if partitions == "1" and name in (_OURS, _DEFAULTS):
+        if partitions == _PARTITIONS and name in (_OURS, _DEFAULTS):
             times = f"; {latencies[0]} / {latencies[1]} ms" if latencies[0] else ""
             by_rate.setdefault(rate, {})[name] = f"{cpu} %{times}"
     return [(rate, cells[_OURS], cells[_DEFAULTS]) for rate, cells in by_rate.items()]
@@ -80,7 +83,8 @@ def render(page: str) -> str:
         f"| {row.work} | {row.our_rate:,.0f} | {row.their_rate:,.0f} | {row.rate_ratio:.2g} × | {row.cpu_ratio:.2g} × |"
         for row in copies(page)
     ]
-    lines += ["", "| caught up, 1 partition | % of a core; p50 / p99 | MirrorMaker 2, defaults |", "|---|---:|---:|"]
+    head = f"| caught up, {_PARTITIONS} partitions | % of a core; p50 / p99 | MirrorMaker 2, defaults |"
+    lines += ["", head, "|---|---:|---:|"]
     lines += [f"| {rate} records/s | {ours} | {theirs} |" for rate, ours, theirs in caught_up(page)]
     return "\n".join(lines)
 
@@ -148,7 +152,7 @@ def _run(page: str, heading: str) -> str:
 
 def _tables(run: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
     for part in re.split(r"\n(?=\*\*\w+\*\*: )", run):
-        title = re.match(r"\*\*\w+\*\*: (?P<work>.*?) \(", part)
+        title = re.match(r"\*\*\w+\*\*: [0-9,]+ × (?P<work>.*?) \(", part)
         table = part.partition("\n\n")[2].partition("\n\n")[0]
         rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
         if title:

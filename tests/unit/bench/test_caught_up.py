@@ -10,6 +10,7 @@ from bench.caught_up import CaughtUp, is_close, judge_rate
 from bench.caught_up_table import CaughtUpRow, render_caught_up
 from bench.command import numbers
 from bench.even_writer import Pace
+from bench.results import Results, judge
 from bench.roles import (
     DRIVER,
     JVM,
@@ -92,9 +93,9 @@ def test_rows_say_what_an_answer_costs_each_process() -> None:
     assert idle.microseconds_an_answer() == {}
     table = render_caught_up(
         [
-            CaughtUpRow("SparkMirror", 50, 8, found),
-            CaughtUpRow("SparkMirror", 0, 8, idle),
-            CaughtUpRow("bare loop", 5, 1, "no"),
+            CaughtUpRow("spark", "SparkMirror", 50, 8, found),
+            CaughtUpRow("spark", "SparkMirror", 0, 8, idle),
+            CaughtUpRow("bare", "bare loop", 5, 1, "no"),
         ]
     )
     assert (
@@ -102,6 +103,29 @@ def test_rows_say_what_an_answer_costs_each_process() -> None:
         in table
     )
     assert table.index("bare loop") < table.index("| SparkMirror | 8 | 0 |") < table.index("| SparkMirror | 8 | 50 |")
+
+
+def test_what_has_caught_up_is_judged_against_mirror_maker_at_the_same_rate() -> None:
+    ours = CaughtUp(1000, 8, 30.0, {JVM: 0.08}, Ages(30_000, 3.0, 4.0, 5.0), 200.0)
+    theirs = CaughtUp(1000, 8, 30.0, {JVM: 0.2}, Ages(30_000, 5.0, 8.0, 12.0), None)
+    idle = CaughtUp(0, 8, 30.0, {JVM: 0.012}, None, 0.0)
+    rows = (
+        CaughtUpRow("mm2-default", "MirrorMaker 2", 1000, 8, theirs),
+        CaughtUpRow("mm2-default", "MirrorMaker 2", 5000, 8, "it was behind"),
+        *(
+            CaughtUpRow("spark", "SparkMirror", rate, 8, found)
+            for rate, found in ((0, idle), (1000, ours), (5000, ours))
+        ),
+    )
+    found = {one.subject: (one.measured, one.met) for one in judge(Results((), (), {}, caught_up=rows))}
+    where = "caught up, 8 partitions,"
+    assert found == {
+        f"{where} 0 records/s: cores": ("0.012", False),
+        f"{where} 1,000 records/s: CPU / MM2 default": ("0.4", True),
+        f"{where} 1,000 records/s: p50 / MM2 default": ("0.6", False),
+        f"{where} 1,000 records/s: p99 / MM2 default": ("0.5", True),
+        f"{where} 1,000 records/s: p99.9 / MM2 default": ("0.417", True),
+    }, "a rate at which either has no measurement is not judged"
 
 
 def test_ages_are_percentiles_by_nearest_rank() -> None:
