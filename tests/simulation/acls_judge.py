@@ -78,7 +78,6 @@ class _Bindings:
     `again` are the mirror's that persons removed and made again: whether they are its own still, its notes say."""
 
     persons: dict[Acl, float] = field(default_factory=dict)
-    mirrors: dict[Acl, Process | None] = field(default_factory=dict)
     again: set[Acl] = field(default_factory=set)
 
 
@@ -93,12 +92,10 @@ class AclJudge:
         self._looks: dict[Process | None, _Look] = {}
         self._revoked: dict[Acl, float] = {}
         """What the mirror, or a person, has taken from the target, and when they last did."""
+        self._revocations: dict[Acl, tuple[int, Process | None, float]] = {}
+        """Of the mirror: where the status topic ended then, which process revoked it, and when."""
         self._removed_at = -_STALE_SECONDS
         """When a person last removed a binding of the target."""
-        self._has_described = False
-        self._gone: set[Acl] = set()
-        self._settled = 0
-        """Where the status topic ended when a round was last done: what is noted before that is made, or forgotten."""
         scene.target.acls.is_on = True
         scene.source.acls.watchers.append(self._take_on_source)
         scene.target.acls.watchers.append(self._take_on_target)
@@ -141,13 +138,20 @@ class AclJudge:
         return f"{_shown(one)} is added to {cluster.alias}"
 
     def _take_from_person(self, one: Acl) -> None:
-        """The mirror forgets what is gone in its next round, so until then it takes this for its own; and so it does
-        with what it has noted and was interrupted before it made it."""
+        """The mirror forgets what is gone minutes later, so until then it takes this for its own; and so it does with
+        what it has noted and was interrupted before it made it. What it revoked itself it forgets in the same round."""
         noted = self._noted().get(one, -1)
-        if (one in self._own.mirrors and noted >= 0) or noted >= self._settled:
+        if noted >= 0 and not self._has_forgotten(one, noted):
             self._own.again.add(one)
         else:
             self._own.persons[one] = self._scene.world.now
+
+    def _has_forgotten(self, one: Acl, noted: int) -> bool:
+        """Whether a note is older than the revocation, by a process that has ended that round."""
+        status_end, by, at = self._revocations.get(one, (-1, None, 0.0))
+        ended = (each for mirror in self._scene.mirrors if mirror.driver is by and mirror.jobs is not None
+                 for each in mirror.jobs.rounds)  # fmt: skip
+        return noted < status_end and any(when > at and not reason for when, reason in ended)
 
     def _draw(self, random: Random) -> Acl:
         is_denied = random.random() < _DENIAL_SHARE
@@ -180,20 +184,6 @@ class AclJudge:
 
     # What the mirror asks for.
 
-    def take_round(self) -> None:
-        """Of a round that was done, and in which ACLs were due. What no broker had at the end of the one before either
-        is forgotten by now."""
-        if not self._has_described:
-            return
-        self._has_described = False
-        acls = self._scene.target.acls
-        known = frozenset[Acl]().union(*(acls.known(node) for node in self._scene.target.nodes))
-        gone = self._own.mirrors.keys() - known - acls.bindings
-        for one in gone & self._gone:
-            del self._own.mirrors[one]
-        self._gone = gone
-        self._settled = self._status_end()
-
     def _asking(self) -> Process | None:
         current = self._scene.world.current
         return None if current is None else current.process
@@ -207,7 +197,7 @@ class AclJudge:
         world, acls = self._scene.world, self._scene.target.acls
         look = self._looks.setdefault(self._asking(), _Look())
         if asked.api == DESCRIBE_ACLS:
-            look.target_at, self._has_described = world.now, True
+            look.target_at = world.now
             return
         for one in (*asked.creations, *asked.deletions):
             world.tell(f"{_shown(one)} is {'added to' if one in asked.creations else 'revoked on'} the target")
@@ -218,16 +208,14 @@ class AclJudge:
         if asked.api in (CREATE_ACLS, DELETE_ACLS):
             self._judge_allowed(look, self._not_of_persons(before), self._not_of_persons(after))
         for one in asked.deletions:
-            self._own.mirrors.pop(one, None)
             self._own.again.discard(one)
             self._revoked[one] = world.now
+            self._revocations[one] = self._status_end(), self._asking(), world.now
         for one in asked.creations:
             if one not in before:
-                self._own.mirrors[one] = self._asking()
                 self._own.again.discard(one)
             elif self._own.persons.get(one, 0.0) > look.target_at - _STALE_SECONDS:
-                del self._own.persons[one]  # both have made it in the same moment
-                self._own.mirrors[one] = self._asking()
+                self._own.persons.pop(one, None)  # both have made it in the same moment
 
     def _not_of_persons(self, bindings: Iterable[Acl]) -> frozenset[Acl]:
         return frozenset(one for one in bindings if one.permission == DENY or one not in self._own.persons)
@@ -245,17 +233,8 @@ class AclJudge:
         for one in deletions:
             if not self._revokes:
                 self._fail(f"{_shown(one)} is revoked, and revoking is not enabled")
-            if one in self._own.persons and not self._is_note_stale(one):
+            if one in self._own.persons:
                 self._fail(f"{_shown(one)} is revoked, which a person has made")
-
-    def _is_note_stale(self, one: Acl) -> bool:
-        """Whether the mirror was interrupted when it revoked this, and no round has ended since until a person made it:
-        its note still says that the mirror has."""
-        revoked_at, made_at = self._revoked.get(one, 0.0), self._own.persons[one]
-        jobs = [mirror.jobs for mirror in self._scene.mirrors if mirror.jobs is not None]
-        return one in self._revoked and not any(
-            revoked_at <= at < made_at and not reason for each in jobs for at, reason in each.rounds
-        )
 
     def _judge_allowed(self, look: _Look, before: Iterable[Acl], after: Iterable[Acl]) -> None:
         """A change allows nobody what the source, as the mirror was told of it, does not allow or denies."""
@@ -289,7 +268,7 @@ class AclJudge:
             found += [
                 f"{_shown(one)} is left on the target, and nothing of the source asks for it"
                 for one in sorted(left)
-                if not self._is_asked_for(one, source) and not self._is_forgotten(one, noted)
+                if not self._is_asked_for(one, source)
             ]
         return found
 
@@ -321,12 +300,6 @@ class AclJudge:
             return False
         others = [name for name in self._scene.target.topics if name != self._scene.remote]
         return one.permission == DENY or (bool(prefix) and not any(other.startswith(one.name) for other in others))
-
-    def _is_forgotten(self, one: Acl, noted: Iterable[Acl]) -> bool:
-        """Whether another process forgot the note before a replaced one made this, and that one ended before it noted
-        it again."""
-        by = self._own.mirrors.get(one)
-        return by is not None and not by.is_alive and len(self._scene.mirrors) > 1 and one not in noted
 
     def _noted(self) -> dict[Acl, int]:
         """What the status topic says that the mirror has made, or was about to make, and the offsets of these notes."""

@@ -3,7 +3,7 @@
 The jobs are the product's, in simulated threads; the few lines of `runtime/leader_jobs.py` are played here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tests.simulation.scheduler import World
 
@@ -26,8 +26,6 @@ class DriverJobs:
         self._jobs: list[Job] = []
         self.rounds: list[tuple[float, str]] = []
         """Of the job that keeps topics, settings and ACLs in step: when each ended, and why it failed, if it did."""
-        self.on_round: Callable[[], None] = lambda: None
-        """Called behind each of these rounds that did not fail."""
 
     def prepare(self) -> None:
         """What a start does before the first record; who runs a mirror starts it again where that fails."""
@@ -73,8 +71,6 @@ class DriverJobs:
         """A job lives on after an error that is none of the project's, and only says so."""
         if told.name == "topics":
             self.rounds.append((self._world.now, told.reason))
-            if not told.reason:
-                self.on_round()
         if told.reason:
             self._world.tell(f"the job of {told.name} says: {told.reason}")
         if told.reason.startswith("unexpected "):

@@ -112,8 +112,6 @@ class Scene:
         beats = _config(self.script, self.policy).heartbeats if self.script.heartbeats else ()
         own = [one for one in beats if one.flow == self.flow.name]
         self.mirrors.append(kind(self.world, self.net, self.flow, name, has_jobs=self.script.jobs, heartbeats=own))
-        if self.acls is not None and (jobs := self.mirrors[-1].jobs) is not None:
-            jobs.on_round = self.acls.take_round
 
     def set_policy(self, policy: str) -> str:
         """`on.data.loss` of mirrors that are started from here on."""

@@ -2,13 +2,19 @@
 
 Run at start and at intervals; the plan is made in `sync.acls`, pure. What it creates is noted on the flow's status
 topic, so that a later run revokes only what the mirror itself has granted. The note comes first: a mirror that dies
-between the two leaves a note of nothing, which the next round forgets, and no right that nobody would take back.
+between the two leaves a note of nothing, which is forgotten later, and no right that nobody would take back.
+
+Nothing fences who creates a binding: a process that slept may do it after another has taken its place. So what was
+noted too long ago is not created, and a note is not forgotten before that time is long over, and brokers have learned
+of what was created in it.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls, known_acls
 from sparkmirror.kafka.admin import Admin
@@ -22,6 +28,11 @@ from sparkmirror.sync.change import Plan
 from sparkmirror.sync.status_notes import read_notes
 
 _KIND = "acl"
+_CREATE_SECONDS: Final = 30.0
+"""A binding is created within so long of its note, or not at all."""
+FORGET_SECONDS: Final = 300.0
+"""A binding is missing for so long, by the same note, before the note is forgotten: that of `_CREATE_SECONDS`, of the
+request that creates it, and of brokers that learn late."""
 
 
 class AclNotes:
@@ -33,13 +44,17 @@ class AclNotes:
         self._topic = topic
         self._source_alias = source_alias
 
-    def created(self, target: Admin) -> frozenset[AclBinding]:
-        """Raises ClusterError."""
-        found: dict[AclBinding, bool] = {}
+    def created(self, target: Admin) -> Mapping[AclBinding, int]:
+        """Each with the offset of its newest note. Raises ClusterError."""
+        found: dict[AclBinding, int] = {}
         for record in read_notes(self._target, target, self._topic, "acls"):
-            if (binding := noted(record.key, self._source_alias)) is not None:
-                found[binding] = record.value is not None
-        return frozenset(binding for binding, there in found.items() if there)
+            if (binding := noted(record.key, self._source_alias)) is None:
+                continue
+            if record.value is None:
+                found.pop(binding, None)
+            else:
+                found[binding] = record.offset
+        return found
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
         """Before they are created: what is not noted is never revoked. Raises ClusterError."""
@@ -55,16 +70,36 @@ class AclNotes:
             publish(self._target, self._topic, records)
 
 
+class MissingBindings:
+    """Since when bindings are missing that are noted, by which note, as this process has seen it."""
+
+    def __init__(self) -> None:
+        self._since: dict[AclBinding, tuple[int, float]] = {}
+
+    def lapsed(self, missing: Mapping[AclBinding, int], now: float) -> frozenset[AclBinding]:
+        """Those that have been missing for long. `missing` are all that are, each with the offset of its note."""
+        before = self._since
+        self._since = {
+            one: before[one] if one in before and before[one][0] == offset else (offset, now)
+            for one, offset in missing.items()
+        }
+        return frozenset(one for one, (_, since) in self._since.items() if now - since >= FORGET_SECONDS)
+
+
 class AclSync:
     """The ACL job of one flow, a `Sync`. The admins belong to the caller."""
 
     description = "copying ACLs"
 
-    def __init__(self, source: Admin, target: Admin, rules: AclRules, notes: AclNotes) -> None:
+    def __init__(
+        self, source: Admin, target: Admin, rules: AclRules, notes: AclNotes, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._source = source
         self._target = target
         self._rules = rules
         self._notes = notes
+        self._clock = clock
+        self._missing = MissingBindings()
 
     def plan(self) -> Plan:
         """The target's ACLs are read only if the source has ACLs, or had."""
@@ -77,9 +112,11 @@ class AclSync:
             if not topic.internal and self._rules.is_mirrored(name)
         )
         target = describe_acls(self._target)
-        created = self._notes.created(self._target) if self._rules.revoke else frozenset()
-        bindings = None if target is None else frozenset(target)
-        seen = AclSnapshot(frozenset(source), bindings, mirrored, frozenset(self._target.list_topics()), created)
+        created = self._notes.created(self._target) if self._rules.revoke else {}
+        missing = {one: offset for one, offset in created.items() if target is not None and one not in target}
+        lapsed = self._missing.lapsed(missing, self._clock.monotonic())
+        bindings, topics = None if target is None else frozenset(target), frozenset(self._target.list_topics())
+        seen = AclSnapshot(frozenset(source), bindings, mirrored, topics, frozenset(created), lapsed)
         return plan_acls(seen, self._rules)
 
     def apply(self, plan: Plan) -> Sequence[str]:
@@ -103,12 +140,15 @@ class AclSync:
         learns late may have hidden it."""
         if not bindings:
             return {}
+        began = self._clock.monotonic()
         known = self._notes.created(self._target)
         self._notes.add(bindings)
+        if (seconds := self._clock.monotonic() - began) > _CREATE_SECONDS:
+            return {one: SparkMirrorError(f"to note the ACL {one} took {seconds:.0f} s: it waits") for one in bindings}
         outcome = create_acls(self._target, bindings)
         self._notes.add(one for one, error in outcome.items() if error is None)
         refused = {one for one, error in outcome.items() if error is not None and _is_certain(error)}
-        self._notes.remove(refused - known)
+        self._notes.remove(refused - known.keys())
         return outcome
 
     def _delete(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:

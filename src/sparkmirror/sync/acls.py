@@ -66,7 +66,7 @@ class RevokeAcl:
 
 @dataclass(frozen=True, slots=True)
 class ForgetAcl:
-    """Remove the note of a binding that the mirror created and that is gone: who makes it now, makes his own."""
+    """Remove the note of a binding that the mirror created and that is long gone: who makes it now, makes his own."""
 
     binding: AclBinding
 
@@ -98,7 +98,8 @@ class AclSnapshot:
 
     `source` and `target` hold all bindings of topics, None where a cluster has no authorizer. `mirrored` names the
     source topics that are mirrored, `target_topics` all that the target has, `created` the bindings that earlier rounds
-    added to the target, as notes say that anybody with rights on their topic may have written.
+    added to the target, as notes say that anybody with rights on their topic may have written, and `lapsed` those of
+    them that have been missing for so long that their notes are outdated (`sync.acl_job.FORGET_SECONDS`).
     """
 
     source: frozenset[AclBinding] | None
@@ -106,6 +107,7 @@ class AclSnapshot:
     mirrored: frozenset[str]
     target_topics: frozenset[str] = frozenset()
     created: frozenset[AclBinding] = frozenset()
+    lapsed: frozenset[AclBinding] = frozenset()
 
 
 def plan_acls(seen: AclSnapshot, rules: AclRules) -> Plan:
@@ -126,7 +128,7 @@ def plan_acls(seen: AclSnapshot, rules: AclRules) -> Plan:
     changes += [RevokeAcl(binding) for binding in gone if binding.permission != _DENY]
     changes += [AddAcl(binding) for binding in missing if binding.permission != _DENY]
     changes += [RevokeAcl(binding) for binding in gone if binding.permission == _DENY]
-    changes += [ForgetAcl(binding) for binding in sorted(seen.created - seen.target - wanted) if rules.revoke]
+    changes += [ForgetAcl(binding) for binding in sorted(seen.lapsed - seen.target - wanted) if rules.revoke]
     return Plan(tuple(changes))
 
 

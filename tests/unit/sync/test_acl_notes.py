@@ -1,15 +1,17 @@
-"""The notes of bindings that the mirror has made on the target, where one of its brokers learns late."""
+"""The notes of bindings that the mirror has made on the target, where one of its brokers learns late, and where another
+process, which slept, still creates what it had noted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.kafka.answers import LITERAL, AclBinding
 from sparkmirror.sync import acl_job
-from sparkmirror.sync.acl_job import AclSync
-from sparkmirror.sync.acls import AclRules, ForgetAcl
+from sparkmirror.sync.acl_job import FORGET_SECONDS, AclSync, MissingBindings
+from sparkmirror.sync.acls import AclRules, AddAcl, ForgetAcl
 from sparkmirror.sync.change import Plan
 
 GONE, LATE = (AclBinding("A.orders", LITERAL, f"User:{name}", "*", "READ", "ALLOW") for name in ("alice", "bob"))
@@ -17,12 +19,18 @@ RULES = AclRules(is_mirrored=lambda _: True, remote_name=lambda name: name, sour
 
 
 class Notes:
-    def __init__(self) -> None:
+    def __init__(self, clock: ManualClock | None = None, seconds: float = 0.0) -> None:
         self.removed: list[AclBinding] = []
         self.added: list[AclBinding] = []
+        self._clock, self._seconds = clock, seconds
+
+    def created(self, target: Any) -> Mapping[AclBinding, int]:
+        return {}
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
         self.added += bindings
+        if self._clock is not None:
+            self._clock.now += self._seconds
 
     def remove(self, bindings: Iterable[AclBinding]) -> None:
         self.removed += bindings
@@ -51,3 +59,35 @@ def test_what_another_process_creates_as_it_is_forgotten_is_noted_again(
     monkeypatch.setattr(acl_job, "known_acls", lambda _: next(answers))
     assert apply(notes, ForgetAcl(GONE)) == []
     assert (notes.removed, notes.added) == ([GONE], [GONE])
+
+
+def test_a_note_is_outdated_when_its_binding_was_missing_for_long_since() -> None:
+    missing = MissingBindings()
+    assert not missing.lapsed({GONE: 4}, 100.0)
+    assert not missing.lapsed({GONE: 4, LATE: 7}, 99.0 + FORGET_SECONDS)
+    assert missing.lapsed({GONE: 4, LATE: 7}, 100.0 + FORGET_SECONDS) == {GONE}
+    assert missing.lapsed({GONE: 9, LATE: 7}, 99.0 + 2 * FORGET_SECONDS) == {LATE}, "noted once more since"
+    assert not missing.lapsed({LATE: 7}, 100.0 + 2 * FORGET_SECONDS) - {LATE}
+    assert not missing.lapsed({GONE: 9}, 101.0 + 3 * FORGET_SECONDS), "it was there in between"
+
+
+@pytest.mark.parametrize(("seconds", "is_created"), [(29.0, True), (31.0, False)])
+def test_what_was_noted_too_long_ago_is_not_created(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, is_created: bool
+) -> None:
+    """By now its note may be forgotten."""
+    asked: list[AclBinding] = []
+
+    def create(_: Any, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
+        asked.extend(bindings)
+        return dict.fromkeys(bindings)
+
+    monkeypatch.setattr(acl_job, "create_acls", create)
+    clock = ManualClock()
+    notes = Notes(clock, seconds)
+    nobody: Any = SimpleNamespace()
+    failures = AclSync(nobody, nobody, RULES, notes, clock).apply(Plan((AddAcl(GONE),)))  # type: ignore[arg-type]
+    assert (asked == [GONE], not failures) == (is_created, is_created)
+    if not is_created:
+        assert failures == [f"to note the ACL {GONE} took 31 s: it waits"]
+        assert notes.removed == [], "another round may have created it"

@@ -189,8 +189,10 @@ def test_only_what_the_mirror_created_is_revoked_and_only_when_asked() -> None:
 def test_what_was_revoked_already_and_what_is_wanted_again_is_not_revoked() -> None:
     gone, back = READ._replace(topic="A.orders", principal="User:eve"), READ._replace(topic="A.orders")
     snapshot = replace(seen(READ, target=frozenset({back})), created=frozenset({gone, back}))
+    assert plan_acls(snapshot, replace(rules(), revoke=True)) == Plan(), "who noted it may be about to create it"
     forgets = ForgetAcl(gone)
-    assert plan_acls(snapshot, replace(rules(), revoke=True)) == Plan((forgets,))
+    long_after = replace(snapshot, lapsed=frozenset({gone}))
+    assert plan_acls(long_after, replace(rules(), revoke=True)) == Plan((forgets,))
     assert forgets.sentence == "forget the ACL ALLOW READ on topic A.orders for User:eve, which is no longer there"
 
 
