@@ -21,6 +21,8 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.guard import Guard
 
 START_SECONDS_MAX = 120.0
+_BEHIND_MAX = 10
+"""A mirror that is behind is measured again, so many times in all: to make a thousand partitions takes a while."""
 _VALUE_BYTES = 1000
 _BURSTS_A_SECOND = 50
 
@@ -87,25 +89,33 @@ def measure_even_rate(contestant: Contestant, job: Job, shape: Shape, directory:
                 end.wait(1, mirror.check, seconds_max=START_SECONDS_MAX, stall_seconds_max=START_SECONDS_MAX)
             start_seconds = time.monotonic() - mirror.started_at
             time.sleep(shape.seconds)
-            cpu, at, before = own_cpu_seconds(mirror.pid), time.monotonic(), _total(ends)
-            time.sleep(shape.seconds)
-            spent, took = spent_between(cpu, own_cpu_seconds(mirror.pid)), time.monotonic() - at
-            came = _total(ends) - before
-            mirror.check()
-            if came < 0.9 * shape.records_per_second * took:
+            for _ in range(_BEHIND_MAX):
+                spent = _measure(mirror, shape, ends, start_seconds)
+                if spent.records_per_second <= 1.1 * shape.records_per_second:
+                    break
+            else:
                 raise SparkMirrorError(
-                    f"Only {came / took:,.0f} of {shape.records_per_second:,} records/s came through."
+                    f"{spent.records_per_second:,.0f} records/s came through where {shape.records_per_second:,} are "
+                    "written: the mirror was still behind in the last measurement."
                 )
-            if came > 1.1 * shape.records_per_second * took:
+            if spent.records_per_second < 0.9 * shape.records_per_second:
                 raise SparkMirrorError(
-                    f"{came / took:,.0f} records/s came through where {shape.records_per_second:,} are written: "
-                    "the mirror was still behind when the measurement began."
+                    f"Only {spent.records_per_second:,.0f} of {shape.records_per_second:,} records/s came through."
                 )
-            return Spent(shape, came / took, spent / took, pss_bytes(mirror.pid), start_seconds)
+            return spent
     finally:
         delete_topics(job.source, lambda name: name in {topic for _, topic in job.numbered})
         delete_topics(job.target, lambda name: name in copies)
         delete_traces(job.target, job.alias)
+
+
+def _measure(mirror: Mirror, shape: Shape, ends: Sequence[EndOffsets], start_seconds: float) -> Spent:
+    cpu, at, before = own_cpu_seconds(mirror.pid), time.monotonic(), _total(ends)
+    time.sleep(shape.seconds)
+    spent, took = spent_between(cpu, own_cpu_seconds(mirror.pid)), time.monotonic() - at
+    came = _total(ends) - before
+    mirror.check()
+    return Spent(shape, came / took, spent / took, pss_bytes(mirror.pid), start_seconds)
 
 
 @contextmanager
