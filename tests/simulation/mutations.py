@@ -260,8 +260,6 @@ MUTATIONS = (
              "            if not isinstance(moved, EndBehind):\n", "            if True:\n", kept=True),
     Mutation("an announced run with a hole goes out as it is", f"{_PRODUCE}/aligned_buffer.py",
              "header.base_offset == run.first_offset and header.next_offset == run.next_offset", "True", kept=True),
-    Mutation("what is announced does not begin where the log ends", f"{_PRODUCE}/aligned_buffer.py",
-             "if run.first_offset != self.reach.offset:", "if False:", kept=True),
     Mutation("what was meant for a log goes to the one after it", f"{_PRODUCE}/aligned_buffer.py",
              "topic_id is None or topic_id is own or not is_another_topic(own, topic_id)", "True", kept=True),
     Mutation("a position is of no log before anything is appended", f"{_PRODUCE}/aligned_buffer.py",
