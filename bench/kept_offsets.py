@@ -23,7 +23,7 @@ from bench.loading import create_topic, load
 from bench.machine import describe_run, today
 from bench.markdown import render_table
 from bench.noise import Compared, compare
-from bench.results import SPARK
+from bench.results import KEPT, SPARK
 from bench.workloads import WARM_UP, WORKLOADS, Workload
 from sparkmirror.kafka.fencing import init_producer_ids
 from sparkmirror.kafka.offset_fillers import FillerClients, HoleFiller
@@ -34,7 +34,6 @@ from sparkmirror.testing.guard import Guard
 from sparkmirror.testing.kafka import KafkaCluster
 
 COPIES, FILLERS_PART = "copies", "fillers"
-KEEPS = (("preserve.offsets.enabled", "true"),)
 START = "start"
 """Empty records that are deleted before the first record is mirrored."""
 COUNTS = {MARKERS: 6_000, WRITE_MARKERS: 30_000, START: 20_000_000}
@@ -105,9 +104,9 @@ def _copy(
     *,
     kept: bool,
 ) -> Copy:
-    job = Job(source, target, alias, topic, work.codec, settings=KEEPS if kept else ())
+    job = Job(source, target, alias, topic, work.codec)
     try:
-        return measure_copy(CONTESTANTS[SPARK], job, work, directory, guard)
+        return measure_copy(CONTESTANTS[KEPT if kept else SPARK], job, work, directory, guard)
     finally:
         delete_traces(target, alias)
 

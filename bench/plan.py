@@ -29,6 +29,7 @@ from bench.results import (
     REPLICATED,
     SOCKET,
     SPARK,
+    TLS,
     TUNED,
     WITH_SMT,
     WITH_TRANSFORMS,
@@ -56,7 +57,7 @@ CHANGING = (TUNED, WITH_SMT, SPARK)
 """Who takes part where records are changed; the second only where a transformation of Kafka Connect can do it."""
 """Who takes part in the works over a long link, and where batches have holes: the bare loop copies them as they are."""
 Outcome = TypeVar("Outcome")
-INLINE, TLS = "inline payload", "TLS on both sides"
+INLINE = "inline payload"
 
 
 @dataclass(frozen=True, slots=True)

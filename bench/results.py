@@ -22,7 +22,7 @@ WITH_TRANSFORMS = "spark-where"
 """SparkMirror whose records pass Spark one by one; in the rows of mirrors that have caught up."""
 KEPT = "spark-kept"
 SOCKET = "socket"
-REPLICATED = "three target brokers, replication factor 3"
+TLS, REPLICATED = "TLS on both sides", "three target brokers, replication factor 3"
 REPLICATED_RATE_MIN = 1.5
 MERGING_RATE_MIN, MERGING_CPU_MAX = 1.0, 1.0
 LINK_RATES_MIN = {DEFAULT: 5.0, TUNED: 1.5, SOCKET: 0.8}

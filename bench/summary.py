@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from html import escape
 
 from bench.machine import ROOT
+from bench.results import REPLICATED, TLS
+from bench.workloads import WORKLOADS
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
@@ -20,14 +22,10 @@ CAUGHT_UP_PLOT = PLOT.with_name("benchmark-caught-up.svg")
 COPIES_RUN, CAUGHT_UP_RUN = "2026-11-26 11:06 UTC", "2026-11-26 11:14 UTC"
 _BEGIN, _END = "<!-- benchmark -->", "<!-- end of benchmark -->"
 _OURS, _TUNED, _DEFAULTS = "SparkMirror", "MirrorMaker 2, tuned", "MirrorMaker 2, defaults"
-_COPIES = {
-    "1 KB, lz4, 160 KB batches": "1 KB, lz4, 160 KB batches",
-    "1 KB, uncompressed, 160 KB batches": "1 KB, uncompressed, 160 KB batches",
-    "100 B, uncompressed, 160 KB batches": "100 B, uncompressed, 160 KB batches",
-    "1 KB, lz4, 11 KB batches": "1 KB, lz4, 11 KB batches",
-    "100 B, one record a batch": "100 B, one record a batch",
-    "1 KB, lz4, 160 KB batches, TLS on both sides": "the first over TLS",
-    "1 KB, lz4, 160 KB batches, three target brokers, replication factor 3": "the first to three replicas",
+_PLAIN = [WORKLOADS[name].title for name in "abcde"]
+_COPIES = {title: title for title in _PLAIN} | {
+    f"{_PLAIN[0]}, {TLS}": "the first over TLS",
+    f"{_PLAIN[0]}, {REPLICATED}": "the first to three replicas",
 }
 """Works by the title of their table, without their number of records and what stands in parentheses, and what the table
 here calls them."""

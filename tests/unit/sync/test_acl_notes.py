@@ -67,7 +67,7 @@ def test_a_note_is_outdated_when_its_binding_was_missing_for_long_since() -> Non
     assert not missing.lapsed({GONE: 4, LATE: 7}, 99.0 + FORGET_SECONDS)
     assert missing.lapsed({GONE: 4, LATE: 7}, 100.0 + FORGET_SECONDS) == {GONE}
     assert missing.lapsed({GONE: 9, LATE: 7}, 99.0 + 2 * FORGET_SECONDS) == {LATE}, "noted once more since"
-    assert not missing.lapsed({LATE: 7}, 100.0 + 2 * FORGET_SECONDS) - {LATE}
+    assert missing.lapsed({LATE: 7}, 100.0 + 2 * FORGET_SECONDS) == {LATE}
     assert not missing.lapsed({GONE: 9}, 101.0 + 3 * FORGET_SECONDS), "it was there in between"
 
 

@@ -120,8 +120,8 @@ class AlignedBuffer(DirectBuffer):
                 self._in_flight.doubt()
         return batch
 
-    def _is_old(self, latest_ms: int) -> bool:
-        return latest_ms < self._clock.time_ns() // 1_000_000 - _YOUNG_MS
+    def _is_old(self, moment_ms: int) -> bool:
+        return moment_ms < self._clock.time_ns() // 1_000_000 - _YOUNG_MS
 
     def _must_wait(self, queued: QueuedRecords) -> bool:
         """Whether no batch may go out now: a hole comes first, or old records are under way. Raises ProtocolError."""
@@ -129,13 +129,13 @@ class AlignedBuffer(DirectBuffer):
         if queued.rewriting is None and queued.header is None:
             self.hole = Hole(reached, queued.next_offset)
             return True
-        begins, latest_ms = _ahead(queued, reached)
+        begins, moment_ms = _ahead(queued, reached)
         if begins < reached:
             raise ProtocolError(f"records from offset {begins} on were to go where the log has reached {reached}")
         if begins > reached:
             self.hole = Hole(reached, begins)
             return True
-        return bool(self._in_flight.batches) and self._is_old(latest_ms)
+        return bool(self._in_flight.batches) and self._is_old(moment_ms)
 
     def _settle_end(self, batch: Batch) -> None:
         """What follows its last record may be a hole."""
