@@ -13,6 +13,7 @@ from bench.workloads import LINK
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster
+from sparkmirror.testing.jars import KAFKA
 from sparkmirror.testing.kafka import KafkaCluster
 
 # kafka-run-class.sh, KAFKA_JVM_PERFORMANCE_OPTS, which connect-mirror-maker.sh takes too.
@@ -32,10 +33,14 @@ _CONFIG = {
 
 
 @contextmanager
-def bench_cluster(name: str, brokers: int = 1, *, tls: bool = False) -> Iterator[KafkaCluster]:
+def bench_cluster(
+    name: str, brokers: int = 1, *, tls: bool = False, version: str = KAFKA.version
+) -> Iterator[KafkaCluster]:
     """An embedded cluster whose brokers run as Kafka's own script runs them, with a heap of 1 GB (512 MB if three)."""
     heap_mb = HEAP_MB if brokers == 1 else HEAP_MB // 2
-    with KafkaCluster(brokers, name=name, config=_CONFIG, tls=tls, far=LINK, heap_mb=heap_mb) as cluster:
+    with KafkaCluster(
+        brokers, name=name, version=version, config=_CONFIG, tls=tls, far=LINK, heap_mb=heap_mb
+    ) as cluster:
         for broker in cluster.brokers:
             # Nothing is lost yet, and the last of three would wait for a majority before it stops cleanly.
             broker.kill()

@@ -89,7 +89,7 @@ class AnswerTaker:
 
     def _judge(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> BatchOutcome:
         outcome = judge(produced.error, is_head=buffer.head is batch)
-        if outcome is not BatchOutcome.DONE or buffer.is_ledger:
+        if outcome is not BatchOutcome.DONE or buffer.is_ledger or buffer.keeps_offsets:
             return outcome
         checked = self._routing.home_of(buffer, batch) if buffer.is_lane else buffer
         if checked is None or not self._log_check.must_ask(

@@ -52,7 +52,8 @@ class TargetLogCheck:
     def must_ask(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, topic: str, now: float) -> bool:
         """Whether an acknowledgement tells too little: the log may be that of a topic that was made again, which takes
         batches by the former's name. The topic is then looked up, and the batch sent again: the broker, which has it,
-        answers with the same place.
+        answers with the same place. Not asked where offsets are kept: there the place alone tells, and an answer to
+        what was sent twice is doubted (`pipeline.produce.aligned_answers`).
         """
         extent = buffer.extent
         is_first = extent is None or not extent.end
