@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Append(NamedTuple):
     """How a flow that keeps offsets appends to a partition: its producer id, the next sequence number there, and the
     target's topic with its id, which a hole before the first record is filled in. What is meant for this log is not for
-    a later one of that name. `has_append_time`: the topic gives records its own times; None if that is unknown."""
+    a later one of that name. `has_append_time`: the topic gives records its own times."""
 
     producer_id: Count
     sequence: Number
     topic: TopicName
     topic_id: UUID = NO_TOPIC_ID
-    has_append_time: bool | None = None
+    has_append_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

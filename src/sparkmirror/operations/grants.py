@@ -197,8 +197,8 @@ def _of_target(flow: FlowConfig) -> Iterator[Grant]:
 def _of_kept_offsets(flow: FlowConfig) -> Iterator[Grant]:
     alias = flow.name.target
     yield Grant(
-        alias, _kept_resources(flow), ("READ", "DELETE"), KEEPING_OFFSETS, "their partitions do not begin",
-        required=True, part=Part.KEPT,
+        alias, _kept_resources(flow), ("READ", "DELETE", "DESCRIBE_CONFIGS"), KEEPING_OFFSETS,
+        "their partitions do not begin", required=True, part=Part.KEPT,
     )  # fmt: skip
     yield Grant(
         alias, (Resource(Kind.TRANSACTIONAL_ID, id_prefix(flow.connector.group), PREFIXED),), ("WRITE",),

@@ -53,8 +53,13 @@ _POLICY_VIOLATION: Final = 44
 _TIMES_KEY: Final = "message.timestamp.type"
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
+_GRANT: Final = "grant DESCRIBE_CONFIGS on it to the principal that the target knows the mirror by"
 _REMADE: Final = "its topic on the target was deleted and made again meanwhile"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
+
+
+class _SettingsUnread(SparkMirrorError):
+    """Nobody knows what an answer with a time means: a batch that was there, or a topic that gives records its own."""
 
 
 class _Logs(NamedTuple):
@@ -241,6 +246,8 @@ class OffsetStarts:
         except NotIdentical as found:
             may_adopt = isinstance(found, Foreign) and self._stored(item) is None
             begun = _hold(item, str(found), _REBUILD + (_ADOPT if may_adopt else ""))
+        except _SettingsUnread as lack:
+            begun = _hold(item, str(lack), _GRANT)
         except (FencedError, UnsupportedByBrokers):
             raise
         except SparkMirrorError as problem:
@@ -263,6 +270,8 @@ class OffsetStarts:
         first = self._first(item, logs) if stored is None else stored
         if first is None:
             return None
+        if remote.topic not in logs.append_times:
+            raise _SettingsUnread(f"`{_TIMES_KEY}` of {remote.topic} cannot be read")
         edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
         sequence = None if record is None else record.sequence
         facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence)
@@ -276,7 +285,7 @@ class OffsetStarts:
         sequence = reached.offset % SEQUENCES if is_filled else facts.sequence_after(pair.common.next_sequence)
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
-        topic_id, has_append_time = self._there[remote.topic].topic_id, logs.append_times.get(remote.topic)
+        topic_id, has_append_time = self._there[remote.topic].topic_id, logs.append_times[remote.topic]
         append = Append(producer_id, sequence, remote.topic, topic_id, has_append_time)
         return replace(start, append=append, extent=extent, found=None)
 

@@ -104,8 +104,9 @@ def test_keeping_offsets_needs_more_on_the_topics_whose_offsets_are_kept() -> No
         return [(one.kind, one.pattern, one.name, row.operations) for row in rows for one in row.resources]
 
     fillers = (Kind.TRANSACTIONAL_ID, PREFIXED, "east-mm2-sparkmirror-offsets-", ("WRITE",))
-    heartbeats = (Kind.TOPIC, LITERAL, "east.heartbeats", ("READ", "DELETE"))
-    assert kept() == [heartbeats, (Kind.TOPIC, LITERAL, "east.orders", ("READ", "DELETE")), fillers]
+    rights = ("READ", "DELETE", "DESCRIBE_CONFIGS")
+    heartbeats = (Kind.TOPIC, LITERAL, "east.heartbeats", rights)
+    assert kept() == [heartbeats, (Kind.TOPIC, LITERAL, "east.orders", rights), fillers]
     some = kept("topics = .*", "preserve.offsets.topics = ledger-.*")
-    assert some == [(Kind.TOPIC, PREFIXED, "east.ledger-", ("READ", "DELETE")), fillers]
+    assert some == [(Kind.TOPIC, PREFIXED, "east.ledger-", rights), fillers]
     assert not [one for one in granted() if "keeping o" in one[1]]

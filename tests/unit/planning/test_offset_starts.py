@@ -419,16 +419,29 @@ def test_a_log_in_place_of_a_deleted_one_begins_where_that_one_ended_and_no_late
     assert filled == [50, 60], "nothing was mirrored before"
 
 
-def test_what_times_a_topic_gives_records_is_known_where_it_can_be_read(world: World) -> None:
+def test_what_times_a_topic_gives_records_is_known_before_a_partition_begins(world: World) -> None:
     world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
     world.stores(10)
     found = []
-    for times in ({"message.timestamp.type": SimpleNamespace(value="LogAppendTime")}, world.target.times, {}):
+    for times in ({"message.timestamp.type": SimpleNamespace(value="LogAppendTime")}, world.target.times):
         world.target.times = times
         append = world.settle()[WHERE].append
         assert append is not None
         found.append(append.has_append_time)
-    assert found == [True, False, None]
+    assert found == [True, False]
+
+
+def test_a_partition_of_a_topic_whose_times_cannot_be_read_is_held(world: World) -> None:
+    """An answer with a time would say that a batch was there already, or nothing at all."""
+    world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
+    world.stores(10)
+    world.target.times = {}
+    held = world.settle()[WHERE]
+    assert held.append is None
+    assert held.unknown == (
+        "offsets cannot be kept: `message.timestamp.type` of A.orders cannot be read; grant DESCRIBE_CONFIGS on it to "
+        "the principal that the target knows the mirror by"
+    )
 
 
 def test_the_process_that_came_second_publishes_the_first_ones_producer_again(world: World) -> None:

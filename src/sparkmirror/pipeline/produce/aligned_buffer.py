@@ -26,14 +26,14 @@ then takes any sequence number: behind older records one batch at a time is unde
 
 class AlignedBuffer(DirectBuffer):
     """`hole` is what `next_batch` met, and is to be filled before it gives a batch again. `append` is another one each
-    time that the task takes the partition on. `has_append_time` is that of the topic, None while it is unknown."""
+    time that the task takes the partition on. `has_append_time` is that of the topic."""
 
     __slots__ = ("append", "has_append_time", "hole")
 
     keeps_offsets: ClassVar[bool] = True
 
     append: Append
-    has_append_time: bool | None
+    has_append_time: bool
     hole: Hole | None
 
     @property
@@ -54,7 +54,7 @@ class AlignedBuffer(DirectBuffer):
         if append_time_ms < 0:
             self.has_append_time = False
             return False
-        return self.has_append_time is False
+        return not self.has_append_time
 
     def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: tuple[int, int]) -> bool:  # noqa: ARG002
         """As `DirectBuffer.is_next`, of the flow's producer; the log ends where the run begins."""

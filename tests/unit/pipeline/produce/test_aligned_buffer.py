@@ -370,11 +370,8 @@ def test_a_run_that_is_a_hole_alone_is_read_again_after_an_eviction() -> None:
     assert (buffer.position, buffer.idle) == (10, True)
 
 
-@pytest.mark.parametrize("known", [None, False])
-def test_an_answer_with_a_time_is_of_a_batch_that_was_there(known: bool | None) -> None:
+def test_an_answer_with_a_time_is_of_a_batch_that_was_there() -> None:
     buffer = new_buffer()
-    buffer.append_from(Append(PRODUCER, 0, "A.orders", has_append_time=known))
-    assert buffer.was_there(NOW_MS) == (known is False), "unknown: the topic may give records its own times"
     assert not buffer.was_there(-1)
     assert buffer.was_there(NOW_MS)
 
