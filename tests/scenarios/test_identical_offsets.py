@@ -180,7 +180,7 @@ def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
     file.write_text(text)
     assert main(["plan", str(file)]) == 0
     fill = (
-        f"fill 5,300 offsets of {alias}.{kept}-0, 0 to 5299, before it begins: less than 1 s, 4.2 kB for each replica"
+        f"fill 5,300 offsets of {alias}.{kept}-0, 0 to 5299, before it begins: less than 1 s, 3.6 kB for each replica"
     )
     assert fill in capsys.readouterr().out
     mirror_once(text)

@@ -18,6 +18,7 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.reader import LedgerReader, NoLedger
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import TopicPartition, is_another_topic
+from sparkmirror.sync.topics import BROKER_DEFAULT, possible_replication_factor
 
 _READ_SECONDS_MAX = 30.0
 
@@ -53,6 +54,17 @@ def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]
         if not topic.internal and flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name)
         for number in range(topic.partitions)
     ]
+
+
+def target_replicas(flow: FlowConfig, target: Admin, topics: Collection[str]) -> dict[str, int]:
+    """The replication factor of the remote topic of each of these source topics, or that with which it will be made,
+    BROKER_DEFAULT where the brokers choose it. Raises ClusterError."""
+    there = target.list_topics({flow.remote_topic(name) for name in topics})
+    made = BROKER_DEFAULT
+    if flow.topic_creation != "broker":
+        made = possible_replication_factor(flow.replication_factor, len(target.brokers()))
+    found = {name: there.get(flow.remote_topic(name)) for name in topics}
+    return {name: made if remote is None else remote.replication_factor for name, remote in found.items()}
 
 
 def ledger_gaps(flow: FlowConfig) -> list[Gap]:

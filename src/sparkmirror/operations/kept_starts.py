@@ -14,7 +14,7 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.adoption_checks import ForeignLog, find_foreign
-from sparkmirror.operations.cluster_pair import mirrored_partitions
+from sparkmirror.operations.cluster_pair import mirrored_partitions, target_replicas
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import is_of_this_log, why_misfit
 from sparkmirror.policy.fillers import Cost, Hole, hole_cost, start_cost
@@ -100,7 +100,13 @@ def _show_cost(cost: Cost) -> str:
 
 
 def plan_filling(
-    flow: FlowConfig, where: TopicPartition, first: int | None, reached: int, source_begins: int, stored: int | None
+    flow: FlowConfig,
+    where: TopicPartition,
+    first: int | None,
+    reached: int,
+    source_begins: int,
+    stored: int | None,
+    replicas: int,
 ) -> Filling | None:
     """`reached` is where the target's log ends. Without a `stored` position the partition begins at `first`, None where
     that is not known; with one it goes on at the log's end, and what the source has lost beyond is filled."""
@@ -110,7 +116,7 @@ def plan_filling(
     if hole.first >= hole.stop:
         return None
     count = hole.stop - hole.first
-    cost = start_cost(count) if is_start else hole_cost(count, flow.offsets_filler)
+    cost = start_cost(count, replicas) if is_start else hole_cost(count, flow.offsets_filler, replicas)
     return Filling(where, remote, hole, cost, is_start)
 
 
@@ -158,6 +164,7 @@ def _look_at_logs(
     stored = {where: record.position.offset for where, record in _stored(flow, target, remotes).items()}
     fresh = [where for where in partitions if where not in stored or not ends.known.get(there[where])]
     first = first_offsets(flow, source, fresh, all_of_them=False)
+    replicas = target_replicas(flow, target, {where.topic for where in partitions})
     fillings, unknown = [], 0
     for where in partitions:
         if there[where] in ends.unknown or where not in begins or (where in fresh and where not in first):
@@ -166,7 +173,8 @@ def _look_at_logs(
         reached = ends.known.get(there[where], 0)
         if reached and where not in stored and flow.adopts(where.topic):
             continue
-        found = plan_filling(flow, where, first.get(where), reached, begins[where], stored.get(where))
+        edges = first.get(where), reached, begins[where], stored.get(where)
+        found = plan_filling(flow, where, *edges, replicas[where.topic])
         if found is not None:
             fillings.append(found)
     return fillings, unknown

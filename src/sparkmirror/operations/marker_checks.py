@@ -11,7 +11,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch, read_owners
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_partitions
-from sparkmirror.policy.fillers import LONE_MARKERS_A_SECOND
+from sparkmirror.policy.fillers import LONE
 from sparkmirror.views.findings import Finding, Level
 
 _WHAT: Final = "transaction markers"
@@ -83,8 +83,8 @@ def judge_markers(alias: str, rates: Sequence[MarkerRate], partitions: int) -> F
         return Finding(Level.OK, alias, _WHAT, f"keeping offsets: few or none {looked}")
     worst = max(often, key=lambda one: one.a_second)
     said = f"keeping offsets: up to {worst.a_second:,.0f} a second {looked}, in {worst.partition}"
-    can = f"some {LONE_MARKERS_A_SECOND} were filled in one where both clusters and the mirror shared two busy cores"
-    if worst.a_second <= LONE_MARKERS_A_SECOND / 2:
+    can = f"some {LONE.one_replica:,.0f} were filled in one where both clusters and the mirror shared two busy cores"
+    if worst.a_second <= LONE.one_replica / 2:
         return Finding(Level.OK, alias, _WHAT, f"{said}; {can}")
     hint = "if they come so often for long, the mirror falls behind: let producers put more records into a transaction"
     return Finding(Level.WARN, alias, _WHAT, f"{said}, and {can}", hint)

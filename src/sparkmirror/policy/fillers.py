@@ -57,30 +57,59 @@ def plan_written(hole: "Hole", end: int) -> int:
     return max(0, min(WRITTEN_MAX, hole.stop - _UNWRITTEN - end))
 
 
-LONE_MARKERS_A_SECOND: Final = 60
-"""Holes of one offset each, with a record between any two, of one partition: measured where clusters and mirror shared
-two busy cores."""
+START: Final = "a start"
+"""Empty records before a partition's beginning, which are deleted."""
+
+
+class Rate(NamedTuple):
+    """Offsets of one partition that are filled in a second, with one replica and with three, and what each takes on the
+    disk of each replica."""
+
+    one_replica: float
+    three_replicas: float
+    offset_bytes: float
+
+    def with_replicas(self, replicas: int) -> float:
+        """Of two replicas, of more than three, and of a number that the brokers choose, nothing was measured: they
+        count as three."""
+        return self.one_replica if replicas == 1 else self.three_replicas
+
+
+RATES: Final = {
+    MARKERS: Rate(372, 78, 78),
+    WRITE_MARKERS: Rate(11_852, 2_177, 78),
+    ABORTED: Rate(1_782_864, 1_373_190, 0.68),
+    START: Rate(7_155_204, 3_515_317, 0.68),
+}
+"""Measured where clusters and programs shared two busy cores: the table of docs/identical-offsets.md."""
+
+LONE: Final = Rate(60, 60 * 78 / 372, 78)
+"""Holes of one offset each, with a record between any two: a hole waits for the records before it. With one replica it
+was measured there too; with three it follows by the rates of markers."""
 
 
 class Cost(NamedTuple):
-    """What it takes to fill offsets, by what was measured (docs/identical-offsets.md) on one partition of a broker that
-    had little else to do; the bytes are those of each replica."""
+    """What it takes to fill offsets of one partition, by `RATES`; the bytes are those of each replica."""
 
     seconds: float
     size_bytes: int
 
 
-def start_cost(offsets: int) -> Cost:
+def start_cost(offsets: int, replicas: int) -> Cost:
     """Of empty records before a partition's beginning, which are deleted."""
-    return Cost(offsets * 0.1e-6, round(offsets * 0.8))
+    rate = RATES[START]
+    return Cost(offsets / rate.with_replicas(replicas), round(offsets * rate.offset_bytes))
 
 
-def hole_cost(offsets: int, filler: str) -> Cost:
-    """Of offsets that are lost between records."""
-    if filler == ABORTED:
-        return Cost(offsets * 1.15e-6, round(offsets * 0.8))
-    written = max(0, offsets - _UNWRITTEN) if filler == WRITE_MARKERS else 0
-    return Cost(written / 10_000 + (offsets - written) / 970, offsets * 78)
+def hole_cost(offsets: int, filler: str, replicas: int) -> Cost:
+    """Of one hole between records. It has at least one marker, for which the records before it are waited for."""
+    marker, rate = RATES[MARKERS], RATES[filler]
+    by_rate = {ABORTED: offsets - 1, WRITE_MARKERS: offsets - _UNWRITTEN}.get(filler, 0)
+    others = max(0, by_rate)
+    markers = offsets - others
+    seconds = 1 / LONE.with_replicas(replicas) + (markers - 1) / marker.with_replicas(replicas)
+    size_bytes = markers * marker.offset_bytes + others * rate.offset_bytes
+    return Cost(seconds + others / rate.with_replicas(replicas), round(size_bytes))
 
 
 class Hole(NamedTuple):

@@ -104,7 +104,7 @@ def plan_topics(seen: TopicSnapshot, rules: TopicRules) -> Plan:
     changes: list[Change] = []
     warnings: list[str] = []
     taken: dict[str, str] = {}
-    replication_factor = _possible_replication_factor(rules.replication_factor, seen.target_brokers)
+    replication_factor = possible_replication_factor(rules.replication_factor, seen.target_brokers)
     for source_name in sorted(seen.source):
         name = rules.remote_name(source_name)
         if (first := taken.setdefault(name, source_name)) != source_name:
@@ -132,7 +132,8 @@ def _left_out(topics: Sequence[str]) -> str:
     return f"{named}{more}: not mirrored, as the default of `topics.exclude` says; set it to change that."
 
 
-def _possible_replication_factor(wanted: int, brokers: int) -> int:
+def possible_replication_factor(wanted: int, brokers: int) -> int:
+    """That with which a topic is made where so many brokers are there."""
     return wanted if wanted == BROKER_DEFAULT else min(wanted, brokers)
 
 

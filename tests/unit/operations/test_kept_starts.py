@@ -6,7 +6,7 @@ from tests.flows import flow_of
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 from sparkmirror.operations.kept_starts import Filling, KeptStarts, find_misfits, plan_filling
-from sparkmirror.policy.fillers import Hole
+from sparkmirror.policy.fillers import LONE, Hole
 
 WHERE = TopicPartition("orders", 3)
 KEEPS = "preserve.offsets.enabled = true"
@@ -19,15 +19,16 @@ def filling(
     begins: int = 0,
     stored: int | None = None,
     flow: FlowConfig | None = None,
+    replicas: int = 3,
 ) -> Filling | None:
-    return plan_filling(flow or flow_of(KEEPS), WHERE, first, reached, begins, stored)
+    return plan_filling(flow or flow_of(KEEPS), WHERE, first, reached, begins, stored, replicas)
 
 
 def test_a_start_is_filled_up_to_the_first_record_and_goes_on_where_it_was_left() -> None:
     found = filling(first=3_000_000, begins=3_000_000)
     assert found is not None
     assert found.sentence == (
-        "fill 3,000,000 offsets of A.orders-3, 0 to 2999999, before it begins: less than 1 s, 2.4 MB for each replica"
+        "fill 3,000,000 offsets of A.orders-3, 0 to 2999999, before it begins: less than 1 s, 2.0 MB for each replica"
     )
     again = filling(first=3_000_000, reached=1_000_000, begins=3_000_000)
     assert again is not None and again.offsets == Hole(1_000_000, 3_000_000)
@@ -39,12 +40,14 @@ def test_where_nothing_lies_before_nothing_is_filled() -> None:
     assert filling(stored=900, reached=900, begins=700) is None
 
 
-@pytest.mark.parametrize(("filler", "seconds"), [("markers", 200 / 970), ("aborted", 0.00023)])
+@pytest.mark.parametrize(("filler", "seconds"), [("markers", 199 / 78), ("aborted", 0.00014)])
 def test_what_the_source_has_lost_behind_a_stored_position_is_filled_as_a_hole(filler: str, seconds: float) -> None:
     flow = flow_of(KEEPS, f"preserve.offsets.filler = {filler}")
     found = filling(stored=500, reached=500, begins=700, flow=flow)
     assert found is not None and (found.offsets, found.is_start) == (Hole(500, 700), False)
-    assert found.cost.seconds == pytest.approx(seconds)
+    assert found.cost.seconds == pytest.approx(1 / LONE.three_replicas + seconds, abs=0.0001)
+    less = filling(stored=500, reached=500, begins=700, flow=flow, replicas=1)
+    assert less is not None and less.cost.seconds < found.cost.seconds / 4, "one replica is faster"
     assert "that its source has lost" in found.sentence
 
 
@@ -69,11 +72,11 @@ def test_topics_with_more_partitions_on_the_target_are_named_and_those_that_will
 def test_the_dearest_come_first_and_many_are_counted_together() -> None:
     flow = flow_of(KEEPS)
     parts = [TopicPartition("orders", number) for number in range(30)]
-    fillings = [plan_filling(flow, one, 10_000_000 * (1 + one.partition), 0, 0, None) for one in parts]
+    fillings = [plan_filling(flow, one, 10_000_000 * (1 + one.partition), 0, 0, None, 3) for one in parts]
     lines = list(KeptStarts(40, tuple(one for one in fillings if one), unknown=2).lines())
     assert len(lines) == 22
     assert lines[0].startswith("fill 300,000,000 offsets of A.orders-29,")
-    assert lines[20].startswith("fill 550,000,000 offsets of 10 more partitions: about 55 s,")
-    assert lines[21].startswith("keep the offsets of 40 partitions; 4,650,000,000 are to be filled in 30: about 465 s,")
+    assert lines[20].startswith("fill 550,000,000 offsets of 10 more partitions: about 156 s,")
+    assert lines[21].startswith("keep the offsets of 40 partitions; 4,650,000,000 are to be filled in 30: about 1,323")
     assert lines[21].endswith("; of 2 it is not known now where they begin")
     assert list(KeptStarts(3, ()).lines()) == ["keep the offsets of 3 partitions"]
