@@ -206,7 +206,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield from _check_other_mirror(flow, target)
             yield from check_rights(flow, source, target)
             yield from check_writers(flow, source, target)
-            yield from check_markers(flow, source)
+            yield from check_markers(flow, source, target)
             yield from _check_coordinator(flow, target)
             yield from check_records(flow, target)
             yield from check_adoption(flow, source, target)

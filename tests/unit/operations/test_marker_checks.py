@@ -9,6 +9,7 @@ from sparkmirror.policy.fillers import LONE
 from sparkmirror.views.findings import Level
 
 WHERE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+ONE = {"orders": 1}
 
 
 def at(batch: OwnedBatch, time_ms: int) -> OwnedBatch:
@@ -24,13 +25,29 @@ def test_markers_are_counted_over_the_time_that_the_log_tells() -> None:
 
 def test_only_what_comes_too_often_is_a_warning_that_names_the_partition() -> None:
     seldom, often = MarkerRate(OTHER, 1000, 1000.0), MarkerRate(WHERE, 1000, 500 / LONE.one_replica)
-    assert judge_markers("A", [seldom], 1).level is Level.OK
-    told = judge_markers("A", [seldom, often], 40)
-    assert told.level is Level.WARN
-    assert "at the ends of 2 of 40 partitions, in orders-0, and some" in told.said
-    assert f"up to {2 * LONE.one_replica:,.0f} a second" in told.said
+    assert judge_markers("A", [seldom], 1, ONE).level is Level.OK
+    found = judge_markers("A", [seldom, often], 40, ONE)
+    assert found.level is Level.WARN
+    assert f"up to {2 * LONE.one_replica:,.0f} a second in orders-0, at the ends of 2 of 40 partitions" in found.said
+    assert f"some {LONE.one_replica:,.0f} are filled in one partition, with one replica" in found.said
+
+
+def test_what_one_replica_takes_is_too_much_for_three_and_for_as_many_as_brokers_choose() -> None:
+    rate = MarkerRate(WHERE, 1000, 1000 / 20)
+    assert judge_markers("A", [rate], 1, ONE).level is Level.OK
+    assert judge_markers("A", [rate], 1, {"orders": 3}).level is Level.WARN
+    assert judge_markers("A", [rate], 1, {"orders": -1}).level is Level.WARN
+
+
+def test_many_partitions_that_are_seldom_enough_alone_may_be_too_many_together() -> None:
+    rates = [MarkerRate(TopicPartition("orders", number), 1000, 1000 / 20) for number in range(20)]
+    assert judge_markers("A", rates[:5], 40, ONE).level is Level.OK
+    found = judge_markers("A", rates, 40, ONE)
+    assert found.level is Level.WARN
+    assert "400 a second in 20 partitions together, at the ends of 20 of 40 partitions" in found.said
+    assert "some 372 are filled in all" in found.said
 
 
 def test_a_few_markers_say_nothing_of_how_often_they_come() -> None:
-    found = judge_markers("A", [MarkerRate(WHERE, 3, 0.001)], 1)
+    found = judge_markers("A", [MarkerRate(WHERE, 3, 0.001)], 1, ONE)
     assert (found.level, "few or none" in found.said) == (Level.OK, True)
