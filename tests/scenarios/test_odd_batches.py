@@ -1,8 +1,10 @@
 """What cannot pass through arrives all the same: every kind of batch that a broker may hold, record for record."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.oracle import Client, Log, assert_same, count_records, read_messages, read_topic
@@ -20,6 +22,7 @@ from tests.scenarios.odd_logs import (
 )
 
 from sparkmirror.batch.header import Codec
+from sparkmirror.cli.main import main
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.policy.fillers import ABORTED, MARKERS
@@ -104,13 +107,23 @@ def test_what_compaction_has_left_keeps_its_offsets(
     target: Client,
     unique: Callable[[str], str],
     mirror_once: MirrorOnce,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     filler: str,
     topics: tuple[str, ...],
 ) -> None:
     alias = unique("same")
     lines = [NO_SYNC, "preserve.offsets.enabled = true", f"preserve.offsets.filler = {filler}"]
     make_topics(target, {f"{alias}.old": len(OLD_KINDS)}, {"message.timestamp.after.max.ms": str(10**15)})
-    mirror_once(flow_file(odd_source, target, alias=alias, topics=",".join(topics), lines=lines))
+    text = flow_file(odd_source, target, alias=alias, topics=",".join(topics), lines=lines)
+    file = tmp_path / "plan.properties"
+    file.write_text(text)
+    assert main(["plan", str(file), "--format", "json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out).values()
+    holes = {one["topic"]: one for one in plan["kept_offsets"]["holes"] if one["topic"] != "old"}
+    for topic in ("compacted", "horizon"):
+        assert holes[topic]["missing"] == ends(odd_source, topic)[0] - len(places(odd_source, topic)[0])
+    mirror_once(text)
 
     committed = {**target, "isolation.level": "read_committed"}
     for topic in topics:

@@ -1,10 +1,10 @@
-"""What a flow that keeps offsets has to fill before its partitions go on, and what keeps them from it. Called by
-`cli.plan`; `planning.offset_starts` does it.
+"""What a flow that keeps offsets has to fill before its partitions go on and while it mirrors them, and what keeps them
+from it. Called by `cli.plan`; `planning.offset_starts` and the writer do it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed
@@ -15,10 +15,11 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.adoption_checks import ForeignLog, find_foreign
 from sparkmirror.operations.cluster_pair import mirrored_partitions, target_replicas
+from sparkmirror.operations.hole_samples import NO_HOLES, HoleSamples, advise_filler, sample_holes
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import is_of_this_log, why_misfit
-from sparkmirror.policy.fillers import Cost, Hole, hole_cost, start_cost
-from sparkmirror.views.findings import name_some, show_bytes
+from sparkmirror.policy.fillers import FILLERS, Cost, Hole, hole_cost, start_cost, sum_costs
+from sparkmirror.views.findings import name_some, show_cost
 
 _POLICY: Final = "cleanup.policy"
 _SHOWN_MAX: Final = 20
@@ -32,7 +33,8 @@ class Filling:
     partition: TopicPartition
     remote: TopicPartition
     offsets: Hole
-    cost: Cost
+    filler: str
+    replicas: int
     is_start: bool
 
     @property
@@ -40,11 +42,19 @@ class Filling:
         return self.offsets.stop - self.offsets.first
 
     @property
+    def cost(self) -> Cost:
+        return start_cost(self.count, self.replicas) if self.is_start else self.cost_with(self.filler)
+
+    def cost_with(self, filler: str) -> Cost:
+        """Of a hole."""
+        return hole_cost(self.count, filler, self.replicas)
+
+    @property
     def sentence(self) -> str:
         why = "before it begins" if self.is_start else "that its source has lost"
         return (
             f"fill {self.count:,} offsets of {self.remote}, {self.offsets.first} to {self.offsets.stop - 1}, "
-            f"{why}: {_show_cost(self.cost)}"
+            f"{why}: {show_cost(*self.cost)}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -58,18 +68,20 @@ class Filling:
 @dataclass(frozen=True, slots=True)
 class KeptStarts:
     """`partitions` is the number of those whose offsets are kept, of which the `unknown` were not answered for;
-    `adoptions` are the logs that the flow takes over."""
+    `adoptions` are the logs that the flow takes over, `holes` what is known of the offsets that are still to mirror."""
 
     partitions: int
     fillings: tuple[Filling, ...]
     warnings: tuple[str, ...] = ()
     unknown: int = 0
     adoptions: tuple[ForeignLog, ...] = ()
+    holes: HoleSamples = NO_HOLES
 
     def as_json(self) -> dict[str, Any]:
         return {
             "partitions": self.partitions, "unknown": self.unknown,
             "fillings": [one.as_json() for one in self.fillings],
+            **self.holes.as_json(),
             "adoptions": [one.partition._asdict() | {"sentence": one.sentence} for one in self.adoptions],
         }  # fmt: skip
 
@@ -79,45 +91,61 @@ class KeptStarts:
         yield from (one.sentence for one in dear[:_SHOWN_MAX])
         if rest := dear[_SHOWN_MAX:]:
             count = sum(one.count for one in rest)
-            yield f"fill {count:,} offsets of {len(rest)} more partitions: {_show_cost(_sum(rest))}"
+            yield f"fill {count:,} offsets of {len(rest)} more partitions: {_show(rest)}"
+        yield from self.holes.lines()
         yield from (one.sentence for one in self.adoptions[:_SHOWN_MAX])
         if more := len(self.adoptions[_SHOWN_MAX:]):
             yield f"adopt the logs of {more} more partitions"
         whole = f"keep the offsets of {self.partitions} partitions"
         if self.fillings:
             count = sum(one.count for one in self.fillings)
-            whole += f"; {count:,} are to be filled in {len(self.fillings)}: {_show_cost(_sum(dear))}"
+            whole += f"; {count:,} are to be filled in {len(self.fillings)}: {_show(dear)}"
         yield whole + (f"; of {self.unknown} it is not known now where they begin" if self.unknown else "")
 
 
-def _sum(fillings: Collection[Filling]) -> Cost:
-    return Cost(sum(one.cost.seconds for one in fillings), sum(one.cost.size_bytes for one in fillings))
+def _show(fillings: Iterable[Filling]) -> str:
+    return show_cost(*sum_costs(one.cost for one in fillings))
 
 
-def _show_cost(cost: Cost) -> str:
-    seconds = f"about {cost.seconds:,.0f} s" if cost.seconds >= 1 else "less than 1 s"
-    return f"{seconds}, {show_bytes(cost.size_bytes)} for each replica"
+class KeptLogs(NamedTuple):
+    """One partition on both clusters. The target's log ends at `reached`. Without a `stored` position the partition
+    begins at `first`, None where that is not known, or is adopted; the source's log goes from `begins` to `end`, None
+    where that was not answered."""
+
+    partition: TopicPartition
+    reached: int
+    begins: int
+    end: int | None
+    first: int | None = None
+    stored: int | None = None
+    adopts: bool = False
+
+    @property
+    def is_start(self) -> bool:
+        return self.stored is None or not self.reached
+
+    @property
+    def is_adopted(self) -> bool:
+        """A log that something else has written is gone on with at its end."""
+        return self.adopts and self.stored is None and self.reached > 0
 
 
-def plan_filling(
-    flow: FlowConfig,
-    where: TopicPartition,
-    first: int | None,
-    reached: int,
-    source_begins: int,
-    stored: int | None,
-    replicas: int,
-) -> Filling | None:
-    """`reached` is where the target's log ends. Without a `stored` position the partition begins at `first`, None where
-    that is not known; with one it goes on at the log's end, and what the source has lost beyond is filled."""
-    remote = TopicPartition(flow.remote_topic(where.topic), where.partition)
-    is_start = stored is None or not reached
-    hole = Hole(reached, (first if is_start else source_begins) or 0)
-    if hole.first >= hole.stop:
+def plan_filling(flow: FlowConfig, logs: KeptLogs, replicas: int) -> Filling | None:
+    """Before a partition begins, or, where it goes on at the log's end, what the source has lost beyond."""
+    remote = TopicPartition(flow.remote_topic(logs.partition.topic), logs.partition.partition)
+    hole = Hole(logs.reached, (logs.first if logs.is_start else logs.begins) or 0)
+    if logs.is_adopted or hole.first >= hole.stop:
         return None
-    count = hole.stop - hole.first
-    cost = start_cost(count, replicas) if is_start else hole_cost(count, flow.offsets_filler, replicas)
-    return Filling(where, remote, hole, cost, is_start)
+    return Filling(logs.partition, remote, hole, flow.offsets_filler, replicas, logs.is_start)
+
+
+def plan_left(logs: KeptLogs) -> Hole | None:
+    """The offsets that are to be mirrored then; None where it is not known up to which."""
+    if logs.end is None:
+        return None
+    begins = logs.first if logs.is_start and not logs.is_adopted else None
+    first = max(logs.reached, logs.begins, begins or 0)
+    return Hole(first, max(first, logs.end))
 
 
 def look_at_kept_starts(flow: FlowConfig) -> KeptStarts:
@@ -128,15 +156,29 @@ def look_at_kept_starts(flow: FlowConfig) -> KeptStarts:
         remotes = target.list_topics({flow.remote_topic(name) for name in topics})
         misfits = dict(find_misfits(flow, topics, remotes))
         fitting = [where for where in kept if where.topic not in misfits]
-        fillings, unknown = _look_at_logs(flow, source, target, fitting, remotes)
+        replicas = target_replicas(flow, target, topics)
+        logs, unknown = _look_at_logs(flow, source, target, fitting, remotes)
+        planned = (plan_filling(flow, one, replicas[one.partition.topic]) for one in logs)
+        fillings = tuple(one for one in planned if one is not None)
+        holes = sample_holes(flow, source, {one.partition: plan_left(one) for one in logs}, replicas)
         try:
             foreign = [one for one in find_foreign(flow, source, target) if one.partition.topic not in misfits]
             refused = [one.warning for one in foreign if not one.facts.adopts]
         except AuthorizationFailed as forbidden:
             foreign, refused = [], [f"who has written the logs of the target is not known: {forbidden.args[0]}"]
         warnings = (*misfits.values(), *_compacted(flow, source, target, fillings, remotes), *refused)
+        warnings += tuple(advise_filler(flow.offsets_filler, _seconds(fillings, holes)))
         adoptions = tuple(one for one in foreign if one.facts.adopts)
-        return KeptStarts(len(kept), tuple(fillings), warnings, unknown, adoptions)
+        return KeptStarts(len(kept), fillings, warnings, unknown, adoptions, holes)
+
+
+def _seconds(fillings: Iterable[Filling], holes: HoleSamples) -> dict[str, float]:
+    """What each filler would take for all holes; starts are none."""
+    lost = [one for one in fillings if not one.is_start]
+    return {
+        filler: sum_costs([holes.cost_with(filler), *(one.cost_with(filler) for one in lost)]).seconds
+        for filler in FILLERS
+    }
 
 
 def find_misfits(
@@ -155,29 +197,26 @@ def _look_at_logs(
     target: Admin,
     partitions: list[TopicPartition],
     remotes: Mapping[str, Topic],
-) -> tuple[list[Filling], int]:
-    """What is to be filled, and of how many partitions that is not known."""
+) -> tuple[list[KeptLogs], int]:
+    """Each partition, and of how many it is not known where they begin."""
     there = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
     existing = [one for one in there.values() if one.topic in remotes and one.partition < remotes[one.topic].partitions]
-    ends = target.log_ends(existing)
+    reached = target.log_ends(existing)
+    is_committed = flow.consumer.isolation_level == "read_committed"
     begins = source.earliest_offsets(partitions).known
+    ends = source.latest_offsets(partitions, read_committed=is_committed).known
     stored = {where: record.position.offset for where, record in _stored(flow, target, remotes).items()}
-    fresh = [where for where in partitions if where not in stored or not ends.known.get(there[where])]
+    fresh = [where for where in partitions if where not in stored or not reached.known.get(there[where])]
     first = first_offsets(flow, source, fresh, all_of_them=False)
-    replicas = target_replicas(flow, target, {where.topic for where in partitions})
-    fillings, unknown = [], 0
-    for where in partitions:
-        if there[where] in ends.unknown or where not in begins or (where in fresh and where not in first):
-            unknown += 1
-            continue
-        reached = ends.known.get(there[where], 0)
-        if reached and where not in stored and flow.adopts(where.topic):
-            continue
-        edges = first.get(where), reached, begins[where], stored.get(where)
-        found = plan_filling(flow, where, *edges, replicas[where.topic])
-        if found is not None:
-            fillings.append(found)
-    return fillings, unknown
+    found = [
+        KeptLogs(
+            where, reached.known.get(remote, 0), begins[where], ends.get(where), first.get(where), stored.get(where),
+            flow.adopts(where.topic),
+        )
+        for where, remote in there.items()
+        if remote not in reached.unknown and where in begins and (where in first or where not in fresh)
+    ]  # fmt: skip
+    return found, len(partitions) - len(found)
 
 
 def _stored(flow: FlowConfig, target: Admin, remotes: Mapping[str, Topic]) -> dict[TopicPartition, PositionRecord]:

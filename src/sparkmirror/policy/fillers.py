@@ -5,7 +5,7 @@ consumer, and each takes one offset and some milliseconds. An aborted transactio
 read_uncommitted consumer sees its empty records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 MARKERS: Final = "markers"
@@ -93,6 +93,12 @@ class Cost(NamedTuple):
 
     seconds: float
     size_bytes: int
+
+
+def sum_costs(costs: Iterable[Cost]) -> Cost:
+    """One after the other."""
+    known = list(costs)
+    return Cost(sum(one.seconds for one in known), sum(one.size_bytes for one in known))
 
 
 def start_cost(offsets: int, replicas: int) -> Cost:

@@ -62,3 +62,9 @@ def show_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def show_cost(seconds: float, size_bytes: float) -> str:
+    """`about 12 s, 3.4 MB for each replica`."""
+    shown = f"about {seconds:,.0f} s" if seconds >= 1 else "less than 1 s"
+    return f"{shown}, {show_bytes(size_bytes)} for each replica"

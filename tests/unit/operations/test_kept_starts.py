@@ -5,7 +5,7 @@ from tests.flows import flow_of
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
-from sparkmirror.operations.kept_starts import Filling, KeptStarts, find_misfits, plan_filling
+from sparkmirror.operations.kept_starts import Filling, KeptLogs, KeptStarts, find_misfits, plan_filling, plan_left
 from sparkmirror.policy.fillers import LONE, Hole
 
 WHERE = TopicPartition("orders", 3)
@@ -18,10 +18,12 @@ def filling(
     reached: int = 0,
     begins: int = 0,
     stored: int | None = None,
+    adopts: bool = False,
     flow: FlowConfig | None = None,
     replicas: int = 3,
 ) -> Filling | None:
-    return plan_filling(flow or flow_of(KEEPS), WHERE, first, reached, begins, stored, replicas)
+    logs = KeptLogs(WHERE, reached, begins, 9000, first, stored, adopts)
+    return plan_filling(flow or flow_of(KEEPS), logs, replicas)
 
 
 def test_a_start_is_filled_up_to_the_first_record_and_goes_on_where_it_was_left() -> None:
@@ -38,6 +40,7 @@ def test_where_nothing_lies_before_nothing_is_filled() -> None:
     assert filling(first=0) is None
     assert filling(first=700, reached=900) is None, "it was mirrored further than the source's log begins"
     assert filling(stored=900, reached=900, begins=700) is None
+    assert filling(first=700, reached=300, adopts=True) is None, "what is adopted goes on at its end"
 
 
 @pytest.mark.parametrize(("filler", "seconds"), [("markers", 199 / 78), ("aborted", 0.00014)])
@@ -56,6 +59,23 @@ def test_a_target_that_was_deleted_begins_from_the_start_despite_a_stored_positi
     assert found is not None and (found.offsets, found.is_start) == (Hole(0, 200), True)
 
 
+@pytest.mark.parametrize(
+    ("logs", "left"),
+    [
+        (KeptLogs(WHERE, reached=0, begins=200, end=900, first=200), Hole(200, 900)),
+        (KeptLogs(WHERE, reached=0, begins=200, end=900, first=700), Hole(700, 900)),
+        (KeptLogs(WHERE, reached=500, begins=0, end=900, first=0, stored=400), Hole(500, 900)),
+        (KeptLogs(WHERE, reached=500, begins=600, end=900, stored=500), Hole(600, 900)),
+        (KeptLogs(WHERE, reached=500, begins=0, end=900, first=800, adopts=True), Hole(500, 900)),
+        (KeptLogs(WHERE, reached=900, begins=0, end=900, stored=900), Hole(900, 900)),
+        (KeptLogs(WHERE, reached=0, begins=0, end=None, first=0), None),
+    ],
+    ids=["from the start", "from a later one", "from the end", "behind what is lost", "adopted", "nothing", "unknown"],
+)
+def test_what_is_left_to_mirror_lies_behind_what_is_filled_before(logs: KeptLogs, left: Hole | None) -> None:
+    assert plan_left(logs) == left
+
+
 def test_topics_with_more_partitions_on_the_target_are_named_and_those_that_will_grow_are_not() -> None:
     def topic(name: str, partitions: int) -> Topic:
         return Topic(name, NO_TOPIC_ID, partitions, 1)
@@ -72,7 +92,7 @@ def test_topics_with_more_partitions_on_the_target_are_named_and_those_that_will
 def test_the_dearest_come_first_and_many_are_counted_together() -> None:
     flow = flow_of(KEEPS)
     parts = [TopicPartition("orders", number) for number in range(30)]
-    fillings = [plan_filling(flow, one, 10_000_000 * (1 + one.partition), 0, 0, None, 3) for one in parts]
+    fillings = [plan_filling(flow, KeptLogs(one, 0, 0, None, 10_000_000 * (1 + one.partition)), 3) for one in parts]
     lines = list(KeptStarts(40, tuple(one for one in fillings if one), unknown=2).lines())
     assert len(lines) == 22
     assert lines[0].startswith("fill 300,000,000 offsets of A.orders-29,")

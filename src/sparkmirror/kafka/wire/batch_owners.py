@@ -1,5 +1,5 @@
-"""The batches of a range of a log, with who wrote each. Blocks; called by `planning.log_proof` and
-`kafka.offset_fillers`."""
+"""The batches of a range of a log, with who wrote each. Blocks; called by `planning.log_proof`, `kafka.offset_fillers`
+and `operations.hole_samples`."""
 
 import struct
 import time
@@ -120,11 +120,16 @@ class OwnerReader:
             if first < stop and time.monotonic() > silent_at:
                 raise ClusterUnreachable(f"{self._where}: nothing comes from offset {first} on, and {stop} is its end")
 
-    def _fetch(self, first: int, is_committed: bool, epoch: int) -> list[OwnedBatch]:
+    def look(self, first: int, *, is_committed: bool = False, bytes_max: int = _BYTES_MAX) -> list[OwnedBatch]:
+        """The batches of one answer from offset `first` on, at least one where there is one that may be read. Raises as
+        `read`."""
+        return [batch for batch in self._fetch(first, is_committed, NO_EPOCH, bytes_max) if batch.stop > first]
+
+    def _fetch(self, first: int, is_committed: bool, epoch: int, bytes_max: int = _BYTES_MAX) -> list[OwnedBatch]:
         try:
             link = self._connect()
             with sensible_answers(link):
-                request = _request(self._where, first, is_committed, epoch)
+                request = _request(self._where, first, is_committed, epoch, bytes_max)
                 answer: Any = link.ask(request, FetchResponse, link.version(_FETCH, _VERSIONS))
                 found = answer.responses[0].partitions[0]
                 batches = list(_batches(found))
@@ -173,7 +178,7 @@ def _batches(found: Any) -> Iterator[OwnedBatch]:
         yield OwnedBatch(header, content[at : at + header.total_bytes], is_aborted)
 
 
-def _request(where: TopicPartition, offset: int, is_committed: bool, epoch: int) -> Any:
+def _request(where: TopicPartition, offset: int, is_committed: bool, epoch: int, bytes_max: int) -> Any:
     topic_class = FetchRequest.FetchTopic
     partition = topic_class.FetchPartition(
         partition=where.partition,
@@ -181,13 +186,13 @@ def _request(where: TopicPartition, offset: int, is_committed: bool, epoch: int)
         fetch_offset=offset,
         last_fetched_epoch=epoch,
         log_start_offset=-1,
-        partition_max_bytes=_BYTES_MAX,
+        partition_max_bytes=bytes_max,
     )
     return FetchRequest(
         replica_id=-1,
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
-        max_bytes=_BYTES_MAX,
+        max_bytes=bytes_max,
         isolation_level=int(is_committed),
         session_id=0,
         session_epoch=-1,
