@@ -1,7 +1,9 @@
 """A mirror whose principal may do exactly what docs/permissions.md lists: all of the default configuration works."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
@@ -13,6 +15,7 @@ from tests.scenarios.test_identical_offsets import KEEPS, begin_at, spans
 from tests.scenarios.test_transactions import write_aborted, write_transactions
 from tests.strict import Scene, strict_scene
 
+from sparkmirror.cli.main import main
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.clients import open_admin
@@ -77,7 +80,18 @@ def test_exactly_these_rights_do_over_a_restart_and_a_second_process(scene: Scen
     assert_nothing_was_refused(third)
 
 
-def test_the_rows_for_kept_offsets_do_for_a_start_and_for_holes(start_mirror: StartMirror) -> None:
+def planned(scene: Scene, directory: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the mirror's own principal is told by `plan`."""
+    file = directory / "plan.properties"
+    file.write_text(scene.text)
+    capsys.readouterr()
+    assert main(["plan", str(file)]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_rows_for_kept_offsets_do_for_a_start_and_for_holes(
+    start_mirror: StartMirror, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without those for ACLs: who may alter the cluster may write markers too."""
     lines = (f"preserve.offsets.filler = {WRITE_MARKERS}", "sync.topic.acls.enabled = false")
     with strict_scene(KEEPS, "A.consumer.isolation.level = read_committed", *lines) as scene:
@@ -87,6 +101,11 @@ def test_the_rows_for_kept_offsets_do_for_a_start_and_for_holes(start_mirror: St
         write_transactions(source, "orders", "writer")
         write_aborted(source, "orders", 3000)
         scene.commit(1000)
+
+        out = planned(scene, tmp_path, capsys)
+        assert "fill 1,000 offsets of A.orders-0, 0 to 999, before it begins" in out
+        assert re.search(r"fill about 3,\d+ of 3,\d+ offsets of A.orders-0, 1000 to", out)
+        assert re.search(r"by the ACLs, only User:\S+ and super users may write to 2 topics whose offsets", out)
 
         def are_identical() -> bool:
             try:

@@ -16,10 +16,11 @@ from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.adoption_checks import ForeignLog, find_foreign
 from sparkmirror.operations.cluster_pair import mirrored_partitions, target_replicas
 from sparkmirror.operations.hole_samples import NO_HOLES, HoleSamples, advise_filler, sample_holes
+from sparkmirror.operations.writer_checks import check_writers
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import is_of_this_log, why_misfit
 from sparkmirror.policy.fillers import FILLERS, Cost, Hole, hole_cost, start_cost, sum_costs
-from sparkmirror.views.findings import name_some, show_cost
+from sparkmirror.views.findings import Finding, Level, name_some, show_cost
 
 _POLICY: Final = "cleanup.policy"
 _SHOWN_MAX: Final = 20
@@ -68,7 +69,8 @@ class Filling:
 @dataclass(frozen=True, slots=True)
 class KeptStarts:
     """`partitions` is the number of those whose offsets are kept, of which the `unknown` were not answered for;
-    `adoptions` are the logs that the flow takes over, `holes` what is known of the offsets that are still to mirror."""
+    `adoptions` are the logs that the flow takes over, `holes` what is known of the offsets that are still to mirror.
+    `writers` says who may write to the topics on the target, as `doctor` does."""
 
     partitions: int
     fillings: tuple[Filling, ...]
@@ -76,12 +78,13 @@ class KeptStarts:
     unknown: int = 0
     adoptions: tuple[ForeignLog, ...] = ()
     holes: HoleSamples = NO_HOLES
+    writers: tuple[Finding, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
             "partitions": self.partitions, "unknown": self.unknown,
             "fillings": [one.as_json() for one in self.fillings],
-            **self.holes.as_json(),
+            **self.holes.as_json(), "writers": [one.said for one in self.writers],
             "adoptions": [one.partition._asdict() | {"sentence": one.sentence} for one in self.adoptions],
         }  # fmt: skip
 
@@ -101,6 +104,7 @@ class KeptStarts:
             count = sum(one.count for one in self.fillings)
             whole += f"; {count:,} are to be filled in {len(self.fillings)}: {_show(dear)}"
         yield whole + (f"; of {self.unknown} it is not known now where they begin" if self.unknown else "")
+        yield from (one.said for one in self.writers if one.level is Level.OK)
 
 
 def _show(fillings: Iterable[Filling]) -> str:
@@ -169,7 +173,9 @@ def look_at_kept_starts(flow: FlowConfig) -> KeptStarts:
         warnings = (*misfits.values(), *_compacted(flow, source, target, fillings, remotes), *refused)
         warnings += tuple(advise_filler(flow.offsets_filler, _seconds(fillings, holes)))
         adoptions = tuple(one for one in foreign if one.facts.adopts)
-        return KeptStarts(len(kept), fillings, warnings, unknown, adoptions, holes)
+        writers = tuple(check_writers(flow, source, target))
+        warnings += tuple(f"{one.said}; {one.hint}" for one in writers if one.level is not Level.OK)
+        return KeptStarts(len(kept), fillings, warnings, unknown, adoptions, holes, writers)
 
 
 def _seconds(fillings: Iterable[Filling], holes: HoleSamples) -> dict[str, float]:

@@ -1,5 +1,5 @@
 """Finds who may write to the topics on the target whose offsets are kept: a record of anybody but the mirror takes an
-offset there. Called by `operations.cluster_checks`.
+offset there. Called by `operations.cluster_checks` and `operations.kept_starts`.
 """
 
 from collections import defaultdict

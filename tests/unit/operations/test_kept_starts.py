@@ -7,6 +7,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 from sparkmirror.operations.kept_starts import Filling, KeptLogs, KeptStarts, find_misfits, plan_filling, plan_left
 from sparkmirror.policy.fillers import LONE, Hole
+from sparkmirror.views.findings import Finding, Level
 
 WHERE = TopicPartition("orders", 3)
 KEEPS = "preserve.offsets.enabled = true"
@@ -99,4 +100,9 @@ def test_the_dearest_come_first_and_many_are_counted_together() -> None:
     assert lines[20].startswith("fill 550,000,000 offsets of 10 more partitions: about 156 s,")
     assert lines[21].startswith("keep the offsets of 40 partitions; 4,650,000,000 are to be filled in 30: about 1,323")
     assert lines[21].endswith("; of 2 it is not known now where they begin")
+    alone = Finding(Level.OK, "B", "writers", "by the ACLs, only User:mirror and super users may write to 3 topics")
+    other = Finding(Level.WARN, "B", "writers", "by the ACLs, User:app, User:mirror may write to 3 topics", "a hint")
+    assert list(KeptStarts(3, (), writers=(alone,)).lines())[-1] == alone.said
+    assert list(KeptStarts(3, (), writers=(other,)).lines()) == ["keep the offsets of 3 partitions"], "it is a warning"
+    assert KeptStarts(3, (), writers=(other,)).as_json()["writers"] == [other.said]
     assert list(KeptStarts(3, ()).lines()) == ["keep the offsets of 3 partitions"]
