@@ -2,7 +2,7 @@
 from it. Called by `cli.plan`; `planning.offset_starts` and the writer do it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -20,9 +20,10 @@ from sparkmirror.operations.writer_checks import check_writers
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import is_of_this_log, why_misfit
 from sparkmirror.policy.fillers import FILLERS, Cost, Hole, hole_cost, start_cost, sum_costs
+from sparkmirror.sync.configs import COMPACT, FOR_STARTS, POLICY
+from sparkmirror.sync.flow import config_rules
 from sparkmirror.views.findings import Finding, Level, name_some, show_cost
 
-_POLICY: Final = "cleanup.policy"
 _SHOWN_MAX: Final = 20
 
 
@@ -112,9 +113,9 @@ def _show(fillings: Iterable[Filling]) -> str:
 
 
 class KeptLogs(NamedTuple):
-    """One partition on both clusters. The target's log ends at `reached`. Without a `stored` position the partition
-    begins at `first`, None where that is not known, or is adopted; the source's log goes from `begins` to `end`, None
-    where that was not answered."""
+    """One partition on both clusters. The target's log goes from `target_begins` to `reached`. Without a `stored`
+    position the partition begins at `first`, None where that is not known, or is adopted; the source's log goes from
+    `begins` to `end`, None where that was not answered."""
 
     partition: TopicPartition
     reached: int
@@ -123,6 +124,7 @@ class KeptLogs(NamedTuple):
     first: int | None = None
     stored: int | None = None
     adopts: bool = False
+    target_begins: int = 0
 
     @property
     def is_start(self) -> bool:
@@ -132,6 +134,11 @@ class KeptLogs(NamedTuple):
     def is_adopted(self) -> bool:
         """A log that something else has written is gone on with at its end."""
         return self.adopts and self.stored is None and self.reached > 0
+
+    @property
+    def hides_start(self) -> bool:
+        """Whether records before its beginning are to be deleted on the target; they may be filled already."""
+        return self.is_start and not self.is_adopted and self.target_begins < (self.first or 0)
 
 
 def plan_filling(flow: FlowConfig, logs: KeptLogs, replicas: int) -> Filling | None:
@@ -170,7 +177,7 @@ def look_at_kept_starts(flow: FlowConfig) -> KeptStarts:
             refused = [one.warning for one in foreign if not one.facts.adopts]
         except AuthorizationFailed as forbidden:
             foreign, refused = [], [f"who has written the logs of the target is not known: {forbidden.args[0]}"]
-        warnings = (*misfits.values(), *_compacted(flow, source, target, fillings, remotes), *refused)
+        warnings = (*misfits.values(), *_compacted(flow, source, target, logs, remotes), *refused)
         warnings += tuple(advise_filler(flow.offsets_filler, _seconds(fillings, holes)))
         adoptions = tuple(one for one in foreign if one.facts.adopts)
         writers = tuple(check_writers(flow, source, target))
@@ -207,7 +214,7 @@ def _look_at_logs(
     """Each partition, and of how many it is not known where they begin."""
     there = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
     existing = [one for one in there.values() if one.topic in remotes and one.partition < remotes[one.topic].partitions]
-    reached = target.log_ends(existing)
+    target_begins, reached = target.earliest_offsets(existing).known, target.log_ends(existing)
     is_committed = flow.consumer.isolation_level == "read_committed"
     begins = source.earliest_offsets(partitions).known
     ends = source.latest_offsets(partitions, read_committed=is_committed).known
@@ -217,7 +224,7 @@ def _look_at_logs(
     found = [
         KeptLogs(
             where, reached.known.get(remote, 0), begins[where], ends.get(where), first.get(where), stored.get(where),
-            flow.adopts(where.topic),
+            flow.adopts(where.topic), target_begins.get(remote, 0),
         )
         for where, remote in there.items()
         if remote not in reached.unknown and where in begins and (where in first or where not in fresh)
@@ -239,22 +246,33 @@ def _stored(flow: FlowConfig, target: Admin, remotes: Mapping[str, Topic]) -> di
 
 
 def _compacted(
-    flow: FlowConfig, source: Admin, target: Admin, fillings: Collection[Filling], remotes: Mapping[str, Topic]
+    flow: FlowConfig, source: Admin, target: Admin, logs: Collection[KeptLogs], remotes: Mapping[str, Topic]
 ) -> Iterator[str]:
     """Brokers refuse to delete records of a topic that is compacted alone. One that is made yet gets its source's
-    setting, where settings are copied."""
-    wanted = {one.partition.topic: one.remote.topic for one in fillings if one.is_start}
-    made = {name for name, remote in wanted.items() if remote not in remotes and flow.sync.configs_enabled}
-    there = target.describe_configs([one for one in wanted.values() if one in remotes], [_POLICY])
-    here = source.describe_configs(made, [_POLICY])
+    setting, unless brokers make it."""
+    wanted = {one.partition.topic: flow.remote_topic(one.partition.topic) for one in logs if one.hides_start}
+    is_copied = flow.topic_creation != "broker" and config_rules(flow.sync).is_copied(POLICY)
+    made = {name for name, remote in wanted.items() if remote not in remotes and is_copied}
+    there = target.describe_configs([one for one in wanted.values() if one in remotes], [POLICY])
+    here = source.describe_configs(made, [POLICY])
     policies = {
         remote: (here.get(name) if name in made else there.get(remote) or {}) for name, remote in wanted.items()
     }
     compacted = sorted(
-        remote for remote, found in policies.items() if found and _POLICY in found and found[_POLICY].value == "compact"
+        remote for remote, found in policies.items() if found and POLICY in found and found[POLICY].value == COMPACT
     )
     if compacted:
-        yield (
-            f"`{_POLICY}` is `compact`, and the records that fill a start cannot be deleted there: set it to "
-            f"`compact,delete` until they are mirrored: {name_some(compacted)}"
-        )
+        yield advise_settings(target.alias, compacted, is_synced=flow.sync.configs_enabled)
+
+
+def advise_settings(alias: str, topics: Sequence[str], *, is_synced: bool) -> str:
+    """What a person does so that the starts of compacted topics can be filled."""
+    settings = " ".join(f"{key}={value}" for key, value in FOR_STARTS.items())
+    after = f"set `{COMPACT}` again once `plan` names no start any more"
+    if is_synced:
+        after = f"the mirror leaves these alone until all starts of a topic are filled, and then sets `{COMPACT}` again"
+    return (
+        f"the records that fill a start cannot be deleted where `{POLICY}` is `{COMPACT}`: set {settings} on {alias}, "
+        f"so that they can, and nothing goes by age or size, for {name_some(topics)} (make a topic so that is not "
+        f"there yet); {after}"
+    )

@@ -56,10 +56,9 @@ _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _GRANT: Final = "grant DESCRIBE_CONFIGS on it to the principal that the target knows the mirror by"
 _REMADE: Final = "its topic on the target was deleted and made again meanwhile"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
-
-
-class _SettingsUnread(SparkMirrorError):
-    """Nobody knows what an answer with a time means: a batch that was there, or a topic that gives records its own."""
+_LET_DELETE: Final = (
+    "set it to `compact,delete` on the target, with `retention.ms = -1` and `retention.bytes = -1`, until it is filled"
+)
 
 
 class _Logs(NamedTuple):
@@ -245,9 +244,7 @@ class OffsetStarts:
             begun = self._find_start(item, logs, producer_id)
         except NotIdentical as found:
             may_adopt = isinstance(found, Foreign) and self._stored(item) is None
-            begun = _hold(item, str(found), _REBUILD + (_ADOPT if may_adopt else ""))
-        except _SettingsUnread as lack:
-            begun = _hold(item, str(lack), _GRANT)
+            begun = _hold(item, str(found.args[0]), found.hint or _REBUILD + (_ADOPT if may_adopt else ""))
         except (FencedError, UnsupportedByBrokers):
             raise
         except SparkMirrorError as problem:
@@ -271,7 +268,7 @@ class OffsetStarts:
         if first is None:
             return None
         if remote.topic not in logs.append_times:
-            raise _SettingsUnread(f"`{_TIMES_KEY}` of {remote.topic} cannot be read")
+            raise NotIdentical(f"`{_TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)
         edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
         sequence = None if record is None else record.sequence
         facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence)
@@ -383,7 +380,7 @@ class OffsetStarts:
             if refused.code != _POLICY_VIOLATION:
                 raise
             why = "empty records before its beginning cannot be deleted where `cleanup.policy = compact`"
-            raise NotIdentical(f"{why}: set it to `compact,delete` until the partition is mirrored") from refused
+            raise NotIdentical(why, _LET_DELETE) from refused
         begins = self._known(self._target.earliest_offsets([pair.remote])).get(pair.remote)
         return reached if begins == offset else None
 

@@ -4,7 +4,7 @@ Run at start and at intervals; the plan is made in `sync.configs`, pure.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.kafka.admin import Admin
@@ -22,20 +22,34 @@ class ConfigSync:
     compared = 0
     """How many pairs of topics the brokers were asked about last."""
 
-    def __init__(self, source: Admin, target: Admin, rules: TopicRules) -> None:
+    def __init__(
+        self,
+        source: Admin,
+        target: Admin,
+        rules: TopicRules,
+        find_unfilled: Callable[[Mapping[str, str]], Collection[str]] = lambda _: (),
+    ) -> None:
+        """`find_unfilled` gives those of remote topics, which it gets with their sources, whose starts are not filled
+        yet."""
         self._source = source
         self._target = target
         self._rules = rules
+        self._find_unfilled = find_unfilled
+        self._unfilled: Collection[str] = ()
         self._seen: tuple[object, ...] = ()
         self._planned = Plan()
 
     def plan(self) -> Plan:
-        """Unchanged answers are not compared again: a thousand topics have 70,000 settings."""
+        """Unchanged answers are not compared again: a thousand topics have 70,000 settings. But that a start is filled
+        shows in none."""
         answers = ask_settings(self._source, self._target, self._rules)
         self.compared = len(answers.remote)
         seen = (answers.remote, answers.source.digest, answers.target.digest)
-        if seen != self._seen or not self._rules.are_fixed:
-            self._planned, self._seen = plan_configs(answers.read(), self._rules.configs), seen
+        if seen != self._seen or not self._rules.are_fixed or self._unfilled:
+            pairs = answers.read()
+            asked = {pair.name: pair.source_topic for pair in pairs if pair.is_for_starts}
+            self._unfilled = self._find_unfilled(asked) if asked else ()
+            self._planned, self._seen = plan_configs(pairs, self._rules.configs, self._unfilled), seen
         return self._planned
 
     def apply(self, plan: Plan) -> Sequence[str]:

@@ -3,14 +3,22 @@
 MirrorMaker's rules (`MirrorSourceConnector.targetConfig`, `ConfigPropertyFilter`): an explicit value of the source is
 set on the remote topic, a default of the source removes what is set there, or is set itself where defaults are taken
 from the source. Values from a broker's file, read-only, hidden and excluded ones are left alone. Beyond it: only what
-differs is sent, and settings can be protected.
+differs is sent, and settings can be protected; and what a person sets so that a start can be filled, where offsets are
+kept, stays until it is.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from sparkmirror.kafka.answers import ConfigEntry
 from sparkmirror.sync.change import Change, Plan
+
+POLICY: Final = "cleanup.policy"
+COMPACT: Final = "compact"
+FOR_STARTS: Final = {POLICY: "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""What a person sets on a remote topic, where its source has `compact`, so that brokers delete the empty records of a
+start (DeleteRecords), and nothing else: they refuse it where a topic is only compacted."""
 
 
 def _never(*_: str) -> bool:
@@ -73,6 +81,14 @@ class SettingsPair:
     source: Mapping[str, ConfigEntry]
     target: Mapping[str, ConfigEntry]
 
+    @property
+    def is_for_starts(self) -> bool:
+        """Whether a person has set that records of a compacted topic can be deleted on the target."""
+        here, there = self.source.get(POLICY), self.target.get(POLICY)
+        if here is None or there is None or not there.is_override:
+            return False
+        return here.value == COMPACT and set((there.value or "").split(",")) == {COMPACT, "delete"}
+
 
 def initial_settings(source: Mapping[str, ConfigEntry], rules: ConfigRules) -> dict[str, str]:
     """The settings of a new remote topic."""
@@ -86,13 +102,17 @@ def initial_settings(source: Mapping[str, ConfigEntry], rules: ConfigRules) -> d
     }
 
 
-def plan_configs(pairs: list[SettingsPair], rules: ConfigRules) -> Plan:
-    """The changes that bring the settings of remote topics in step; pure, and empty once applied."""
+def plan_configs(pairs: list[SettingsPair], rules: ConfigRules, unfilled: Collection[str] = ()) -> Plan:
+    """The changes that bring the settings of remote topics in step; pure, and empty once applied. The starts of
+    `unfilled` ones are not filled yet: what a person has set for that stays."""
     changes: list[Change] = []
     unknown: dict[str, str] = {}
+    waiting: list[str] = []
     for pair in sorted(pairs, key=lambda pair: pair.source_topic):
+        stays: Collection[str] = FOR_STARTS if pair.name in unfilled and pair.is_for_starts else ()
+        waiting += [pair.name] if stays else []
         for key, entry in sorted(pair.source.items()):
-            if not entry.is_copyable or not rules.is_copied(key) or rules.is_protected(pair.name, key):
+            if not entry.is_copyable or not rules.is_copied(key) or rules.is_protected(pair.name, key) or key in stays:
                 continue
             changes += _plan_setting(pair, key, entry, rules)
             if not entry.is_default and key not in pair.target:
@@ -101,6 +121,7 @@ def plan_configs(pairs: list[SettingsPair], rules: ConfigRules) -> Plan:
         f"The target does not know the setting {key}: it is not copied, to {name} for example."
         for key, name in unknown.items()
     ]
+    warnings += [f"{name} keeps its {POLICY} and its retention until its start is filled." for name in waiting]
     return Plan(tuple(changes), tuple(warnings))
 
 

@@ -4,6 +4,7 @@ Called by `runtime.jobs` again and again, by `runtime.run` at start, and by `cli
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import SyncSettings
@@ -21,6 +22,7 @@ from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.configs import ConfigRules
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import TopicRules
+from sparkmirror.sync.unfilled_starts import find_unfilled
 
 
 def topic_rules(flow: FlowConfig) -> TopicRules:
@@ -70,7 +72,7 @@ def flow_syncs(flow: FlowConfig, source: Admin, target: Admin, *, first: bool = 
     if first or flow.refresh_topics_enabled:
         syncs.append(TopicSync(source, target, topic_rules(flow)))
     if flow.sync.configs_enabled:
-        syncs.append(ConfigSync(source, target, topic_rules(flow)))
+        syncs.append(ConfigSync(source, target, topic_rules(flow), partial(find_unfilled, flow, target)))
     if flow.sync.acls_enabled:
         status = flow.ledger_topics.status
         syncs.append(AclSync(source, target, acl_rules(flow), AclNotes(flow.target, status, flow.name.source)))

@@ -77,6 +77,22 @@ def test_what_is_left_to_mirror_lies_behind_what_is_filled_before(logs: KeptLogs
     assert plan_left(logs) == left
 
 
+@pytest.mark.parametrize(
+    ("logs", "hides"),
+    [
+        (KeptLogs(WHERE, reached=0, begins=200, end=900, first=200), True),
+        (KeptLogs(WHERE, reached=200, begins=200, end=900, first=200), True),
+        (KeptLogs(WHERE, reached=200, begins=200, end=900, first=200, target_begins=200), False),
+        (KeptLogs(WHERE, reached=0, begins=0, end=900, first=0), False),
+        (KeptLogs(WHERE, reached=500, begins=200, end=900, stored=500), False),
+        (KeptLogs(WHERE, reached=500, begins=200, end=900, first=200, adopts=True), False),
+    ],
+    ids=["nothing there yet", "filled, not deleted", "deleted", "begins at 0", "mirrored", "adopted"],
+)
+def test_a_start_is_to_be_deleted_until_the_target_s_log_begins_there(logs: KeptLogs, hides: bool) -> None:
+    assert logs.hides_start is hides
+
+
 def test_topics_with_more_partitions_on_the_target_are_named_and_those_that_will_grow_are_not() -> None:
     def topic(name: str, partitions: int) -> Topic:
         return Topic(name, NO_TOPIC_ID, partitions, 1)
