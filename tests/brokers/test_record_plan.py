@@ -54,9 +54,9 @@ def outcome(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[Any
 def _fill(found: Any, returned: frozenset[str], rows: tuple[tuple[Any, ...], ...]) -> Any:
     """As the writer does, by the record's offset."""
     values = dict.fromkeys(WRITTEN_COLUMNS) | found.asDict()
-    home = {"target_topic": f"A.{found.topic}", "target_partition": found.partition}
     for given in (dict(zip(RECORD_SCHEMA.names, one, strict=True)) for one in rows):
         if found.kind in ("record", "dead") and given["offset"] == found.offset:
+            home = {"target_topic": f"A.{given['topic']}", "target_partition": given["partition"]}
             values |= {name: (home | given)[name] for name in RETURNED_COLUMNS.difference(returned)}
     return Row(**values)
 
@@ -194,10 +194,10 @@ def shout(records: DataFrame) -> DataFrame:
 def test_rows_that_are_no_records_pass_every_step_untouched(spark: SparkSession) -> None:
     lines = "transforms.where = false\ntransforms.set.value = 'x'\ntransforms.set.topic = 'y'\n"
     lines += f"transforms.function = {HERE}:clean\n"
-    plain = [row("run", numbers="[0, 9, 3]"), row("plan", payload=b"{}"), row("flush", topic=None)]
+    plain = [row("run", fields="[0, 9, 3]"), row("plan", payload=b"{}"), row("flush", topic=None)]
     found = outcome(spark, lines, row("record"), *plain)
     assert [one.kind for one in found] == ["run", "plan", "flush"]
-    assert (found[0].numbers, found[0].topic) == ("[0, 9, 3]", "orders")
+    assert found[0].fields == "[0, 9, 3]"
     assert found[1].payload == b"{}"
     assert all(one.value is None and one.target_topic is None for one in found)
 
@@ -360,14 +360,14 @@ def test_one_record_becomes_one_for_each_element_of_an_array(spark: SparkSession
     lines = "transforms.where = value IS NULL OR value <> 'x'\n"
     lines += "transforms.explode = split(cast(value AS string), ' ')\n"
     lines += "transforms.set.value = concat(col, '!')\ntransforms.set.key = cast(pos AS string)\n"
-    plain = [row("run", numbers="[0, 9]"), row("plan", payload=b"{}"), row("flush", topic=None)]
+    plain = [row("run", fields="[0, 9]"), row("plan", payload=b"{}"), row("flush", topic=None)]
     found = outcome(spark, lines, *rows, row("record", value=b"x"), *plain)
     assert exploded(found) == [(0, b"0", b"a!"), (0, b"1", b"b!"), (1, b"0", b"!"), (3, b"0", b"c!")]
     assert [(one.kind, one.key, one.value) for one in found[4:]] == [
         (kind, None, None) for kind in ("run", "plan", "flush")
     ]
     assert {one.timestamp for one in found[:4]} == {LONG_AGO}
-    assert found[4].numbers == "[0, 9]"
+    assert found[4].fields == "[0, 9]"
 
 
 def test_records_that_nobody_sets_come_as_often_as_the_array_has_elements(spark: SparkSession) -> None:
@@ -378,10 +378,9 @@ def test_records_that_nobody_sets_come_as_often_as_the_array_has_elements(spark:
 def test_dead_letters_and_heartbeats_do_not_become_several(spark: SparkSession) -> None:
     lines = "transforms.deadletter.when = value = 'bad'\ntransforms.deadletter.topic = dead\n"
     lines += "transforms.explode = array(1, 2)\n"
-    found = outcome(spark, lines, row("record"), row("record", value=b"bad"), row("record", topic="heartbeats"))
-    assert [(one.kind, one.topic) for one in found] == [
-        ("record", "orders"), ("record", "orders"), ("dead", "orders"), ("record", "heartbeats"),
-    ]  # fmt: skip
+    bad, heartbeat = row("record", offset=6, value=b"bad"), row("record", offset=7, topic="heartbeats")
+    found = outcome(spark, lines, row("record"), bad, heartbeat)
+    assert [(one.kind, one.offset) for one in found] == [("record", 5), ("record", 5), ("dead", 6), ("record", 7)]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from sparkmirror.pipeline.fetch.connection import FetchLimits
 from sparkmirror.pipeline.fetch.reader import TaskReader
 from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.produce.writer import WritingTask, sender_options
+from sparkmirror.pipeline.relay.schema import to_arrow
 from sparkmirror.planning.planner import Planner
 
 _ROWS_MAX = 6
@@ -148,7 +149,7 @@ class Attempt:
                     planner.close()
             reader = TaskReader(plan, mirror.reader_options())
             for batch in reader.batches():
-                self.channel.put(batch)
+                self.channel.put(to_arrow(batch))
             self.channel.end()
         except SimKilled:
             raise

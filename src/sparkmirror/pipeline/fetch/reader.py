@@ -37,7 +37,7 @@ from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.throttle import Throttle
 from sparkmirror.pipeline.relay.ring import Ring, SlotOrder
-from sparkmirror.pipeline.relay.schema import RELEASE, Row, close, propose_targets
+from sparkmirror.pipeline.relay.schema import RELEASE, Row, end_batch, propose_targets
 
 INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
 _PEER_SECONDS_MAX = 5.0
@@ -98,7 +98,7 @@ class TaskReader:
             settings, topic = options.commands
             self._commands = CommandTail(settings, topic, plan.commands_from, self._background, self._selector)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[list[Row]]:
         self._take_on(self._plan.assigned, self._plan.generation)
         self._throttle.share_out(self._partitions, time.monotonic())
         yielded_at = filled_at = 0.0
@@ -115,13 +115,13 @@ class TaskReader:
                 return
             self._turn()
 
-    def _close(self, rows: list[Row]) -> pa.RecordBatch:
+    def _close(self, rows: list[Row]) -> list[Row]:
         """A batch of rows for Spark. What accounts for announcements comes first: rows behind it may go back."""
         self._ring.note_given(is_awaited=bool(rows))
         rows = [*self._response_reader.extents.take_rows(), *rows]
         if self._options.propose is not None:
             rows = propose_targets(rows, self._options.propose)
-        return close(rows, self._ring.announcer.announced)
+        return end_batch(rows, self._ring.announcer.announced)
 
     def _finished(self) -> bool:
         if self._peer_gone or self._ring.peer_failed or self._end.has_come(time.monotonic()):

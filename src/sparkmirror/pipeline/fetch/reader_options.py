@@ -1,20 +1,21 @@
 """What a reader needs beside its plan. Made by `spark.run_reader`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.pipeline.fetch.connection import FetchLimits
+from sparkmirror.pipeline.relay.schema import Row, to_arrow
 
 AtLease = Callable[[int, int], memoryview]
 """`at_lease(lease, size)`: the bytes of a run that the reader lent to the writer."""
-Decode = Callable[[Iterator[pa.RecordBatch], AtLease], Iterator[pa.RecordBatch]]
+Decode = Callable[[Iterator[Sequence[Row]], AtLease], Iterator[pa.RecordBatch]]
 
 
-def _as_they_come(rows: Iterator[pa.RecordBatch], _: AtLease) -> Iterator[pa.RecordBatch]:
-    return rows
+def _as_they_come(rows: Iterator[Sequence[Row]], _: AtLease) -> Iterator[pa.RecordBatch]:
+    return map(to_arrow, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,20 +20,19 @@ from sparkmirror.batch.columns import Columns, decode_some
 from sparkmirror.batch.headers import NEXT_OFFSET, POSITION, RECORDS, Headers, read_headers
 from sparkmirror.batch.unpacking import CONTENT_HINT, USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
+from sparkmirror.pipeline.fetch.few_records import few_rows
 from sparkmirror.pipeline.fetch.reader_options import AtLease
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS
 from sparkmirror.pipeline.relay.schema import (
     FLUSH,
     RECORD,
     REFUSED,
-    ROW_SCHEMA,
     RUN,
     TRAIL,
     Row,
     padding,
     record_rows,
     record_schema,
-    to_arrow,
     to_record_rows,
 )
 
@@ -41,8 +40,9 @@ CHUNK_BYTES = 4 << 20
 """About so many bytes of decompressed records are held at once."""
 _SMALL_BYTES = 64 << 10
 """Runs of up to so many bytes are decoded together."""
+_FEW_BYTES = 128 << 10
+"""Of an answer whose records are decoded one by one, if they are few."""
 _NOTHING = memoryview(b"")
-_PAYLOAD = ROW_SCHEMA.get_field_index("payload")
 
 
 class _Together(NamedTuple):
@@ -68,51 +68,51 @@ class Decoding:
     def _padding(self) -> pa.RecordBatch:
         return padding(self.schema)
 
-    def rows(self, batches: Iterator[pa.RecordBatch], at_lease: AtLease) -> Iterator[pa.RecordBatch]:
+    def rows(self, batches: Iterator[Sequence[Row]], at_lease: AtLease) -> Iterator[pa.RecordBatch]:
         """Rows of `pipeline.relay.schema` as rows of its `RECORD_SCHEMA`, and padding behind each batch of them;
         `at_lease` gives the bytes of a lease."""
         for batch in batches:
-            yield from self._decode(batch, at_lease)
+            shown = [row for row in batch if row.kind not in (FLUSH, TRAIL)]
+            yield from self._decode(shown, [_payload(row, at_lease) for row in shown])
             yield self._padding
 
-    def _decode(self, batch: pa.RecordBatch, at_lease: AtLease) -> Iterator[pa.RecordBatch]:
-        shown = [row for row in _rows_of(batch) if row.kind not in (FLUSH, TRAIL)]  # which come last
-        payloads: list[memoryview] = []
+    def _decode(self, rows: Sequence[Row], payloads: Sequence[memoryview]) -> Iterator[pa.RecordBatch]:
+        if rows and sum(map(len, payloads)) <= _FEW_BYTES:
+            few = few_rows(rows, payloads, self.schema, self.bound)
+            if few is not None:
+                yield few
+                return
         first = gathered = 0
-        for at, row in enumerate(shown):
-            payload = _payload(row, batch, at, at_lease)
+        for at, (row, payload) in enumerate(zip(rows, payloads, strict=True)):
             if gathered + len(payload) > CHUNK_BYTES or len(payload) > _SMALL_BYTES:
-                yield from self._gather(batch.slice(first, at - first), shown[first:at], payloads)
-                first, gathered, payloads = at, 0, []
+                yield from self._gather(rows[first:at], payloads[first:at])
+                first, gathered = at, 0
             if len(payload) > _SMALL_BYTES:
                 yield from self.records(row, payload)
                 first = at + 1
             else:
-                payloads.append(payload)
                 gathered += len(payload)
-        yield from self._gather(batch.slice(first, len(shown) - first), shown[first:], payloads)
+        yield from self._gather(rows[first:], payloads[first:])
 
-    def _gather(
-        self, rows: pa.RecordBatch, shown: Sequence[Row], payloads: Sequence[memoryview]
-    ) -> Iterator[pa.RecordBatch]:
+    def _gather(self, rows: Sequence[Row], payloads: Sequence[memoryview]) -> Iterator[pa.RecordBatch]:
         """The records of small runs, and their own rows: as one batch, or a few where they become large."""
         at = 0
-        while at < len(shown):
+        while at < len(rows):
             if not any(payloads[at:]):
-                yield to_record_rows(rows.slice(at), schema=self.schema)
+                yield to_record_rows(rows[at:], schema=self.schema)
                 return
-            found = self._decode_together(shown[at:], payloads[at:])
+            found = self._decode_together(rows[at:], payloads[at:])
             if found is not None:
-                yield _close_together(rows.slice(at, len(found.codecs)), found, self.schema)
+                yield _close_together(rows[at : at + len(found.codecs)], found, self.schema)
                 at += len(found.codecs)
                 continue
             if len(payloads[at]):
-                yield from self.records(shown[at], payloads[at])
+                yield from self.records(rows[at], payloads[at])
             else:
-                yield to_record_rows(rows.slice(at, 1), schema=self.schema)
+                yield to_record_rows(rows[at : at + 1], schema=self.schema)
             at += 1
 
-    def _decode_together(self, shown: Sequence[Row], payloads: Sequence[memoryview]) -> _Together | None:
+    def _decode_together(self, rows: Sequence[Row], payloads: Sequence[memoryview]) -> _Together | None:
         """As many of these runs as fit; None where none does, or something of them is to be refused: the first is then
         decoded by itself."""
         joined = memoryview(b"".join(payloads))
@@ -133,7 +133,7 @@ class Decoding:
         counts = np.where(headers.are_control, 0, headers.table[:, RECORDS])[: edges[count]]
         before = np.append(0, np.cumsum(counts))
         of_run = np.repeat(np.arange(count), np.diff(before[edges[: count + 1]]))
-        begins = np.array([row.first_offset or 0 for row in shown[:count]])
+        begins = np.array([row.first_offset or 0 for row in rows[:count]])
         wanted = np.flatnonzero(columns.offsets[: len(of_run)] >= begins[of_run])
         return _Together(columns.pick(wanted), of_run[wanted], codecs)
 
@@ -162,20 +162,13 @@ class Decoding:
             yield from _refuse(run, payload, read, reason.encode(), self.schema)
 
 
-def _rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """The rows of a batch, without their payloads."""
-    columns = [column.to_pylist() if at != _PAYLOAD else [None] * len(batch) for at, column in enumerate(batch.columns)]
-    return [Row(*values) for values in zip(*columns, strict=True)]
-
-
-def _payload(row: Row, batch: pa.RecordBatch, at: int, at_lease: AtLease) -> memoryview:
+def _payload(row: Row, at_lease: AtLease) -> memoryview:
     """The batches of a run; nothing of other rows."""
     if row.kind != RUN:
         return _NOTHING
     if row.lease is not None:
         return at_lease(row.lease, row.bytes)
-    inline = batch.column(_PAYLOAD)[at].as_buffer()
-    return _NOTHING if inline is None else memoryview(inline).cast("B")
+    return _NOTHING if row.payload is None else memoryview(row.payload)
 
 
 def _first_batches(headers: Headers, payloads: Sequence[memoryview]) -> NDArray[np.int64] | None:
@@ -188,14 +181,16 @@ def _first_batches(headers: Headers, payloads: Sequence[memoryview]) -> NDArray[
     return edges if is_whole and np.isin(headers.going_back, edges).all() else None
 
 
-def _close_together(rows: pa.RecordBatch, found: _Together, schema: pa.Schema) -> pa.RecordBatch:
+def _close_together(rows: Sequence[Row], found: _Together, schema: pa.Schema) -> pa.RecordBatch:
     """Each run's records, and its own row behind them."""
     columns, of_run, codecs = found
     closing = to_record_rows(rows, codecs, schema=schema)
     if not len(columns):
         return closing
     spread = pa.array(of_run)
-    names, partitions, proposed = (rows.column(name).take(spread) for name in ("topic", "partition", "proposed_topic"))
+    names, partitions, proposed = (
+        closing.column(name).take(spread) for name in ("topic", "partition", "proposed_topic")
+    )
     both = pa.concat_batches([_record_rows(columns, names, partitions, proposed, schema), closing])
     own = len(columns) + np.arange(len(rows))
     behind = np.searchsorted(of_run, np.arange(len(rows)), "right")
@@ -204,7 +199,7 @@ def _close_together(rows: pa.RecordBatch, found: _Together, schema: pa.Schema) -
 
 def _closing(run: Row, headers: Headers, schema: pa.Schema) -> pa.RecordBatch:
     codec = int(headers.codec_of(len(headers) - 1)) if len(headers) else 0
-    return to_record_rows(to_arrow([run]), [codec], schema=schema)
+    return to_record_rows([run], [codec], schema=schema)
 
 
 def _refuse(
@@ -218,7 +213,7 @@ def _refuse(
     if run.lease is None and read is not None:
         yield _closing(run._replace(next_offset=at, bytes=read.stop, payload=bytes(payload[: read.stop])), read, schema)
         run = run._replace(first_offset=at, bytes=run.bytes - read.stop)
-    yield to_record_rows(to_arrow([run._replace(kind=REFUSED, payload=reason)]), offset=at, schema=schema)
+    yield to_record_rows([run._replace(kind=REFUSED, payload=reason)], offset=at, schema=schema)
 
 
 def _record_rows(

@@ -30,18 +30,18 @@ from sparkmirror.pipeline.relay.schema import (
     FLUSH,
     PLAN,
     RECORD,
-    RECORD_SCHEMA,
     REFUSED,
     ROW_SCHEMA,
     ROWS_PER_BATCH,
     RUN,
+    WRITTEN_COLUMNS,
     Row,
     rows_at,
 )
 
 _EMPTY = memoryview(b"")
 _PAYLOAD = ROW_SCHEMA.get_field_index("payload")
-_PAYLOAD_OF_RECORDS = RECORD_SCHEMA.get_field_index("payload")
+_PAYLOAD_OF_RECORDS = WRITTEN_COLUMNS.index("payload")
 
 
 class RecordTask(WritingTask):

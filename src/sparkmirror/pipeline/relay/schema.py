@@ -39,13 +39,14 @@ the batch's rows.
 The row of flows with transforms: one per record, and one per range of records that closes it.
 
 All columns stand in each row, also in those of records, which are nearly all: so there are few, and those of a record
-that no step reads, or, behind the plan, sets, are not there at all. Of those above `kind`,
-`topic`, `partition`, `payload` and `proposed_topic` are there and mean the same; the *run* row comes behind the
-*record* rows of the run it accounts for. The run's batches pass with it, or stay where its lease says: the writer takes
-from them what no step of the flow reads or changes, which a record row does not have (`spark.record_plan`). Then:
+that no step reads, or, behind the plan, sets, are not there at all. Of those above `kind`, `topic`, `partition`,
+`payload` and `proposed_topic` are there and mean the same, behind the plan `kind` and `payload` alone; the *run* row
+comes behind the *record* rows of the run it accounts for. The run's batches pass with it, or stay where its lease says:
+the writer takes from them what no step of the flow reads or changes, which a record row does not have
+(`spark.record_plan`). Then:
 
-    numbers           null on record and flush rows; else a JSON array: the other columns above, from `first_offset` to
-                      `lease`, and on run rows the codec of the run's last batch
+    fields            null on record and flush rows; else a JSON array: all columns above but `payload`, and on run rows
+                      the codec of the run's last batch
     offset            source offset of the record; on refused rows with a lease, of the first record that is refused
     timestamp         of the record, ms since the epoch, if a step reads it
     key, value        as they are, if a step reads them; null is absent
@@ -60,11 +61,11 @@ Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: 
 """
 
 import builtins
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from sparkmirror.batch.record_headers import HEADER_TYPE
@@ -134,9 +135,15 @@ def propose_targets(rows: Sequence[Row], propose: Callable[[str], str | None]) -
     ]
 
 
+def end_batch(rows: Iterable[Row] = (), announced: int = 0) -> list[Row]:
+    """The rows, and those by which Spark passes them on at once; `announced` counts the announcements made before
+    them."""
+    return [*rows, Row(FLUSH, first_offset=announced), Row(TRAIL)]
+
+
 def close(rows: Iterable[Row] = (), announced: int = 0) -> pa.RecordBatch:
-    """The rows as a batch that Spark passes on at once; `announced` counts the announcements made before them."""
-    return to_arrow([*rows, Row(FLUSH, first_offset=announced), Row(TRAIL)])
+    """As `end_batch`, for Spark."""
+    return to_arrow(end_batch(rows, announced))
 
 
 RECORD: Final = "record"
@@ -146,7 +153,7 @@ REFUSED: Final = "refused"
 ROWS_PER_BATCH: Final = 1000
 HEADERS_DDL: Final = "array<struct<key:string,value:binary>>"
 RECORD_DDL: Final = (
-    "kind string, topic string, partition int, payload binary, proposed_topic string, numbers string, offset bigint, "
+    "kind string, topic string, partition int, payload binary, proposed_topic string, fields string, offset bigint, "
     f"timestamp bigint, key binary, value binary, headers {HEADERS_DDL}"
 )
 RECORD_KINDS: Final = dict(column.split(" ", 1) for column in RECORD_DDL.split(", "))
@@ -156,7 +163,7 @@ HEADERS_TYPE: Final = pa.list_(HEADER_TYPE)
 RECORD_SCHEMA: Final = pa.schema(
     [
         *map(ROW_SCHEMA.field, ("kind", "topic", "partition", "payload", "proposed_topic")),
-        pa.field("numbers", pa.string()),
+        pa.field("fields", pa.string()),
         pa.field("offset", pa.int64()),
         pa.field("timestamp", pa.int64()),
         pa.field("key", pa.binary()),
@@ -164,10 +171,13 @@ RECORD_SCHEMA: Final = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-WRITTEN_COLUMNS: Final = (*RECORD_SCHEMA.names, "target_topic", "target_partition")
+_OF_RUNS: Final = ("topic", "partition", "proposed_topic")
+"""What the steps see of each record, and the writer has from the row of its run."""
+WRITTEN_COLUMNS: Final = (
+    *(name for name in RECORD_SCHEMA.names if name not in _OF_RUNS), "target_topic", "target_partition",
+)  # fmt: skip
 """All that the writer knows, in their order."""
-_NUMBERS: Final = tuple(name for name in ROW_SCHEMA.names if name not in RECORD_SCHEMA.names)
-_SHOWN: Final = ("kind", "topic", "partition", "proposed_topic")
+_PAYLOAD: Final = Row._fields.index("payload")
 
 
 def record_schema(carried: frozenset[str]) -> pa.Schema:
@@ -188,18 +198,26 @@ def written_columns(returned: frozenset[str]) -> tuple[str, ...]:
 
 
 def to_record_rows(
-    rows: pa.RecordBatch,
+    rows: Sequence[Row],
     codecs: Sequence[int | None] = (),
     offset: int | None = None,
     schema: pa.Schema = RECORD_SCHEMA,
 ) -> pa.RecordBatch:
     """Rows of `pipeline.relay.schema` that are no records as rows of this one; `codecs` has one for each, or none at
     all, `offset` is of each."""
-    numbers = zip(*(rows.column(name).to_pylist() for name in _NUMBERS), codecs or repeat(None, len(rows)), strict=True)
-    made = {name: rows.column(name) for name in ROW_SCHEMA.names if name not in _NUMBERS}
-    made["numbers"] = pa.array(map(json.dumps, numbers), pa.string())
-    made["offset"] = pa.array([offset] * rows.num_rows, pa.int64())
-    return record_rows(made, rows.num_rows, schema)
+    made = {
+        name: pa.array([getattr(row, name) for row in rows], RECORD_SCHEMA.field(name).type)
+        for name in ("kind", "payload", *_OF_RUNS)
+    }
+    fields = map(format_fields, rows, codecs or repeat(None, len(rows)))
+    made["fields"] = pa.array(fields, pa.string())
+    made["offset"] = pa.array([offset] * len(rows), pa.int64())
+    return record_rows(made, len(rows), schema)
+
+
+def format_fields(row: Row, codec: int | None = None) -> str:
+    """The column `fields` of a row that is no record."""
+    return msgspec.json.encode((*row[:_PAYLOAD], *row[_PAYLOAD + 1 :], codec)).decode()
 
 
 def record_rows(columns: Mapping[str, pa.Array], count: int, schema: pa.Schema = RECORD_SCHEMA) -> pa.RecordBatch:
@@ -211,11 +229,10 @@ def record_rows(columns: Mapping[str, pa.Array], count: int, schema: pa.Schema =
 def rows_at(rows: pa.RecordBatch, places: Sequence[int]) -> list[tuple[Row, int | None]]:
     """The rows that `to_record_rows` was given, without their payloads, and their codecs. `rows` are in the written
     form."""
-    picked = rows.select([*_SHOWN, "numbers"]).take(pa.array(places, pa.int64()))
     found = []
-    for shown in picked.to_pylist():
-        *counted, codec = json.loads(shown.pop("numbers"))
-        found.append((Row(**shown, **dict(zip(_NUMBERS, counted, strict=True))), codec))
+    for text in rows.column("fields").take(pa.array(places, pa.int64())).to_pylist():
+        *fields, codec = msgspec.json.decode(text)
+        found.append((Row._make((*fields[:_PAYLOAD], None, *fields[_PAYLOAD:])), codec))
     return found
 
 

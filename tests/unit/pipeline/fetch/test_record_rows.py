@@ -18,7 +18,7 @@ from sparkmirror.pipeline.relay.schema import (
     REFUSED,
     RUN,
     Row,
-    close,
+    end_batch,
     padding,
     record_schema,
     rows_at,
@@ -139,7 +139,7 @@ def test_a_lent_run_that_cannot_be_read_to_its_end_is_one_row_which_says_from_wh
     bad[-1] ^= 1
     payload = encode_batch(ODD) + bytes(bad)
     run = run_of(payload, 0, 8)._replace(payload=None, lease=77)
-    found = Decoding().rows(iter([close([run])]), lambda lease, size: memoryview(payload)[lease - 77 : size])
+    found = Decoding().rows(iter([end_batch([run])]), lambda lease, size: memoryview(payload)[lease - 77 : size])
     *read, refused = without_padding(found)
     assert records_in(read) == bare(ODD)
     ((row, _),) = rows_at(refused, [0])
@@ -150,10 +150,10 @@ def test_a_lent_run_that_cannot_be_read_to_its_end_is_one_row_which_says_from_wh
 def test_all_other_rows_pass_and_flush_rows_become_padding() -> None:
     gap = Row(GAP, "orders", 2, 5, 9, payload=b"{}")
     empty = Row(RUN, "orders", 2, 9, 12)
-    (found,) = without_padding(Decoding().rows(iter([close([gap, empty])]), no_lease))
+    (found,) = without_padding(Decoding().rows(iter([end_batch([gap, empty])]), no_lease))
     assert found.column(0).to_pylist() == [GAP, RUN]
     assert found.column("payload")[0].as_py() == b"{}"
-    assert list(Decoding().rows(iter([close()]), no_lease)) == [padding(RECORD_SCHEMA)]
+    assert list(Decoding().rows(iter([end_batch()]), no_lease)) == [padding(RECORD_SCHEMA)]
 
 
 def _of(partition: int, payload: bytes, first: int, following: int) -> Row:
@@ -169,13 +169,15 @@ def _some_runs() -> list[Row]:
     ]
 
 
+@pytest.mark.parametrize("few_bytes", [1 << 20, -1], ids=["one by one", "by kernels"])
 @pytest.mark.parametrize("chunk_bytes", [1 << 20, 700, 1])
 @pytest.mark.parametrize("damaged", [None, 0, 1, 3], ids="damaged {}".format)
 @pytest.mark.parametrize("carried", [CARRIED_COLUMNS, frozenset[str]()], ids=["all columns", "none"])
 def test_small_runs_that_come_together_are_as_each_by_itself(
-    carried: frozenset[str], damaged: int | None, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+    carried: frozenset[str], damaged: int | None, chunk_bytes: int, few_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_rows, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(record_rows, "_FEW_BYTES", few_bytes)
     runs = _some_runs()
     if damaged is not None:
         payload = bytearray(runs[damaged].payload or b"")
@@ -183,7 +185,7 @@ def test_small_runs_that_come_together_are_as_each_by_itself(
         runs[damaged] = runs[damaged]._replace(payload=bytes(payload))
     gap = Row(GAP, "orders", 4, 5, 9, payload=b"{}")
     each = [batch for run in runs for batch in decoded(run, carried)]
-    found = without_padding(Decoding(carried).rows(iter([close([*runs[:2], gap, *runs[2:]])]), no_lease))
+    found = without_padding(Decoding(carried).rows(iter([end_batch([*runs[:2], gap, *runs[2:]])]), no_lease))
     rows = pa.Table.from_batches(found)
     is_gap = pc.equal(rows["kind"], GAP)
     assert rows.filter(is_gap).num_rows == 1
@@ -194,6 +196,6 @@ def test_small_runs_that_come_together_are_as_each_by_itself(
 def test_a_small_run_whose_batches_go_back_is_refused_beside_others_too() -> None:
     back = encode_batch([(None, b"later")] * 2, base_offset=5) + encode_batch([(None, b"before")] * 2, base_offset=4)
     runs = [_of(0, encode_batch(ODD), 0, 4), _of(1, back, 4, 7), _of(2, encode_batch(ODD), 0, 4)]
-    rows = pa.Table.from_batches(without_padding(Decoding().rows(iter([close(runs)]), no_lease)))
+    rows = pa.Table.from_batches(without_padding(Decoding().rows(iter([end_batch(runs)]), no_lease)))
     assert [kind for kind in rows["kind"].to_pylist() if kind != RECORD] == [RUN, REFUSED, RUN]
     assert rows.filter(pc.equal(rows["kind"], RECORD))["partition"].to_pylist() == [0] * 4 + [2] * 4

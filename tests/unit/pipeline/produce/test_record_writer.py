@@ -13,7 +13,7 @@ from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.record_writer import RecordTask
 from sparkmirror.pipeline.produce.writer import sender_options
-from sparkmirror.pipeline.relay.schema import RECORD_SCHEMA, RUN, Row, padding
+from sparkmirror.pipeline.relay.schema import RECORD_SCHEMA, RUN, WRITTEN_COLUMNS, Row, padding
 
 HOME = TopicPartition("A.orders", 2)
 LEASE = 77
@@ -48,9 +48,10 @@ class Task(RecordTask):
 
 def _written(rows: pa.RecordBatch) -> pa.RecordBatch:
     """As a plan without steps gives them, whose writer has key, value and headers from the batches."""
+    kept = rows.select([name for name in WRITTEN_COLUMNS if name in rows.schema.names])
     targets = [pa.nulls(rows.num_rows, pa.string()), pa.nulls(rows.num_rows, pa.int32())]
     return pa.RecordBatch.from_arrays(
-        [*rows.columns, *targets], names=[*rows.schema.names, "target_topic", "target_partition"]
+        [*kept.columns, *targets], names=[*kept.schema.names, "target_topic", "target_partition"]
     )
 
 
