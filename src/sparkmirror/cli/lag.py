@@ -91,17 +91,23 @@ def _ask(cluster: Cluster, group: str, topic: str, flows: "Collection[FlowConfig
                 for number in range(found.partitions)
             }
         ends = admin.latest_offsets(partitions)
-        into = [flow for flow in flows if flow.name.target == cluster.alias]
-        identical = {where for flow in into for where in _identical(flow, admin)}
+        identical: dict[TopicPartition, bool | None] = {}
+        for flow in flows:
+            if flow.name.target == cluster.alias:
+                identical |= _identical(flow, admin)
     tell_unknown(ends)
     return list_lags(cluster.alias, group, offsets, ends.known, ends.unknown, identical)
 
 
-def _identical(flow: "FlowConfig", target: "Admin") -> set[TopicPartition]:
-    """The target's partitions whose offsets are the source's; none where the flow has never run."""
+def _identical(flow: "FlowConfig", target: "Admin") -> dict[TopicPartition, bool | None]:
+    """The target's partitions whose offsets are the source's, with None for those of which that is not known; none
+    where the flow has never run."""
     from sparkmirror.operations.cluster_pair import kept_offsets
 
     if not target.list_topics([flow.ledger_topics.positions]):
-        return set()
-    kept = kept_offsets(flow).identical
-    return {TopicPartition(flow.remote_topic(where.topic), where.partition) for where in kept}
+        return {}
+    kept = kept_offsets(flow, target).identical
+    return {
+        TopicPartition(flow.remote_topic(where.topic), where.partition): kept.of(where)
+        for where in kept.partitions | kept.unknown.keys()
+    }

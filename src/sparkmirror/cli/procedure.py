@@ -117,8 +117,9 @@ def _loss(found: "Readiness") -> list[str]:
 def _same(found: "Readiness") -> list[str]:
     from sparkmirror.views.identical import identical_offsets
 
-    count = len(found.identical)
-    return [f"{identical_offsets(count)}: programs that keep their own go on with them"] if count else []
+    count = len(found.identical.partitions)
+    said = identical_offsets(count, len(found.identical.unknown))
+    return [f"{said}: programs that keep their own go on with them" if count else said] if said else []
 
 
 def _unknown(found: "Readiness") -> list[str]:

@@ -95,6 +95,7 @@ def _look_at_source(flow: "FlowConfig", chosen: "Selection", file: str, target_p
 
 
 def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPage":
+    from sparkmirror.kafka.clients import open_admin
     from sparkmirror.operations.cluster_pair import kept_offsets, ledger_gaps, ledger_offsets
     from sparkmirror.sharing.processes import list_processes
     from sparkmirror.telemetry.bus import read_board
@@ -107,7 +108,9 @@ def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPa
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
     unknown = {where for where, record in board.partitions.items() if record.offset is None and chosen.covers(where)}
     ends, problem = _ends(flow, offsets.keys() | unknown)
-    places = list_places(board, offsets, ends, *kept_offsets(flow))
+    with open_admin(flow.target, "status") as target:
+        kept = kept_offsets(flow, target, board)
+    places = list_places(board, offsets, ends, kept.identical.of, kept.parted)
     gaps = tuple(ledger_gaps(flow))
     return FlowPage(flow.name, at_ms, board, places, problem, list_processes(flow), gaps, file)
 

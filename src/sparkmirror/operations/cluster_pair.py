@@ -18,7 +18,9 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.reader import LedgerReader, NoLedger
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import TopicPartition, is_another_topic
+from sparkmirror.operations.identical_offsets import NONE_IDENTICAL, Identical, look_at_identical
 from sparkmirror.sync.topics import BROKER_DEFAULT, possible_replication_factor
+from sparkmirror.telemetry.board import StatusBoard
 
 _READ_SECONDS_MAX = 30.0
 
@@ -93,22 +95,22 @@ def known_partitions(flow: FlowConfig) -> Collection[TopicPartition]:
 
 
 class KeptOffsets(NamedTuple):
-    """The partitions of which the target has each record at its own offset, up to the stored position, and those of
-    which a person has accepted that the logs part, with the offset."""
+    """The partitions whose offsets are `identical`, and those of which a person has accepted that the logs part, with
+    the offset."""
 
-    identical: frozenset[TopicPartition] = frozenset()
+    identical: Identical = NONE_IDENTICAL
     parted: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
-def kept_offsets(flow: FlowConfig) -> KeptOffsets:
+def kept_offsets(flow: FlowConfig, target: Admin, board: StatusBoard | None = None) -> KeptOffsets:
     """None where the flow keeps no offsets. Raises ClusterError."""
     if not flow.preserves_offsets:
         return KeptOffsets()
     view = _read_ledger(flow)
-    records = {where: record for where, record in view.records.items() if flow.keeps_offsets(where.topic)}
-    identical = frozenset(where for where, record in records.items() if record.is_aligned)
-    parted = {where: one.parted_at for where, one in view.accepted.items() if where in records.keys() - identical}
-    return KeptOffsets(identical, parted)
+    aligned = {where for where, record in view.records.items() if record.is_aligned}
+    kept = {where for where in view.records if flow.keeps_offsets(where.topic)}
+    parted = {where: one.parted_at for where, one in view.accepted.items() if where in kept - aligned}
+    return KeptOffsets(look_at_identical(flow, target, view.records, board), parted)
 
 
 def written_logs(flow: FlowConfig) -> dict[TopicPartition, Extent]:

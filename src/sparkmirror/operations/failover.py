@@ -15,6 +15,7 @@ from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.translate import TargetLogs, Translate, Translated, downstream_now, keeps_none, settle_known
 from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.operations.identical_offsets import NONE_IDENTICAL, Identical
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ class GroupPlace:
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """The readiness of one flow. `differences` are sentences about changes that a round of its sync jobs would make
-    on the target now. `unknown` are partitions whose high watermark the source does not give, with the reason. Of the
-    partitions `identical` the target has each record at its own offset, up to the stored position."""
+    on the target now. `unknown` are partitions whose high watermark the source does not give, with the reason.
+    `identical` says which partitions have their offsets on both clusters."""
 
     flow: FlowName
     source_answers: bool
@@ -105,7 +106,7 @@ class Readiness:
     differences: tuple[str, ...] = ()
     heard_seconds: float | None = None
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
-    identical: frozenset[TopicPartition] = frozenset()
+    identical: Identical = NONE_IDENTICAL
 
     @property
     def knows_ends(self) -> bool:
@@ -157,7 +158,8 @@ class Readiness:
             "records_behind": self.records_behind(),
             "seconds_behind": self.seconds_behind(),
             "heard_seconds_ago": self.heard_seconds,
-            "identical_offsets": len(self.identical),
+            "identical_offsets": len(self.identical.partitions),
+            "identical_offsets_unknown": len(self.identical.unknown),
             "behind": [one.as_json() for one in self.behind],
             "unknown": [{**_place(where), "reason": reason} for where, reason in sorted(self.unknown.items())],
             "groups": {

@@ -22,6 +22,7 @@ from sparkmirror.operations.failover import (
     plan_places,
     plan_places_without_source,
 )
+from sparkmirror.operations.identical_offsets import look_at_identical
 from sparkmirror.sync.flow import plan_flow
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
@@ -61,7 +62,7 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
             active,
             beyond + (_differences(flow) if differences else ()),
             unknown=unknown,
-            identical=state.identical(),
+            identical=look_at_identical(flow, cluster_pair.target, state.records),
         )
 
 
@@ -100,7 +101,7 @@ def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active
     translate = state.translator.translate
     places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs, flow.keeps_offsets)
     beyond = name_beyond(places, logs)
-    heard, identical = _heard_seconds(flow), state.identical()
+    heard, identical = _heard_seconds(flow), look_at_identical(flow, target, state.records)
     return Readiness(flow.name, False, (), places, frozenset(), active, beyond, heard, identical=identical)
 
 

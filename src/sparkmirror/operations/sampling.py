@@ -17,8 +17,9 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.map_records import MapView
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import ledger_offsets
+from sparkmirror.planning.log_alignment import is_of_this_log
 from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.views.sample import Sample
 
@@ -39,6 +40,7 @@ class Sampler:
         self._open = ExitStack()
         try:
             self._target = self._open.enter_context(open_admin(flow.target, "tail"))
+            self._there: Mapping[str, Topic] = {}
             self._origins = self._find(chosen)
             self._tail = self._open.enter_context(
                 open_tail(flow.target, "tail", sorted(self._origins), is_internal=False)
@@ -66,7 +68,7 @@ class Sampler:
             for where in ledger_offsets(self._flow)
             if chosen.covers(where)
         }
-        there = self._target.list_topics({where.topic for where in remotes})
+        self._there = there = self._target.list_topics({where.topic for where in remotes})
         found = {
             remote: where
             for remote, where in remotes.items()
@@ -90,6 +92,8 @@ class Sampler:
         for record in self._read(moved):
             self._waiting.append((time.monotonic() + _MAP_SECONDS_MAX, self._sample(record)))
         self._at |= ends
+        if self._flow.preserves_offsets:
+            self._there = self._target.list_topics({where.topic for where in self._origins})
         self._state.follow()
         return list(self._ready())
 
@@ -122,12 +126,18 @@ class Sampler:
             if offset is None and time.monotonic() < late_at:
                 return
             self._waiting.popleft()
-            is_kept = offset is not None and self._state.keeps_offsets(sample.source)
-            yield replace(sample, source_offset=offset, is_identical=is_kept)
+            yield replace(sample, source_offset=offset, is_identical=offset is not None and self._is_kept(sample))
+
+    def _is_kept(self, sample: Sample) -> bool:
+        """Whether the flow keeps offsets in the log that the sample is from."""
+        topic = self._there.get(sample.target.topic)
+        record = self._state.records.get(sample.source)
+        return self._flow.keeps_offsets(sample.source.topic) and record is not None and is_of_this_log(record, topic)
 
     def _source_offset(self, sample: Sample) -> int | None:
-        if self._state.keeps_offsets(sample.source):
-            return sample.target_offset if self._state.has_kept(sample.source, sample.target_offset) else None
+        if self._is_kept(sample):
+            reached = self._state.records[sample.source].position.offset
+            return sample.target_offset if sample.target_offset < reached else None
         return source_offset(self._state.maps, sample)
 
 

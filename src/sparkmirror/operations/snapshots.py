@@ -21,6 +21,7 @@ from sparkmirror.ledger.translate import TargetLogs
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
 from sparkmirror.operations.failover_snapshot import read_groups
+from sparkmirror.operations.identical_offsets import Identical, look_at_identical
 from sparkmirror.policy.filters import LeftOut, compile_names
 from sparkmirror.policy.naming import ReplicationPolicy
 from sparkmirror.sync.config_job import observe_settings
@@ -120,9 +121,10 @@ def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
     ):
         state.follow()
         on_target = list_groups(cluster_pair.target)
+        identical = look_at_identical(flow, cluster_pair.target, state.records)
         if cluster_pair.source is None:
             names = {group for group, _ in state.checkpoints if compiled.fullmatch(group)}
-            seen = _Seen(flow, state, {}, on_target, {}, read_groups(cluster_pair.target, names))
+            seen = _Seen(flow, state, {}, on_target, {}, read_groups(cluster_pair.target, names), identical)
             ends = _read_ends(cluster_pair, (), {where for _, where in state.checkpoints})
             return [_lost_line(seen, ends, name) for name in sorted(names)]
         on_source = {
@@ -132,7 +134,8 @@ def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
         committed = {
             name: followed_offsets(flow, found) for name, found in read_groups(cluster_pair.source, wanted).items()
         }
-        seen = _Seen(flow, state, on_source, on_target, committed, read_groups(cluster_pair.target, wanted))
+        there = read_groups(cluster_pair.target, wanted)
+        seen = _Seen(flow, state, on_source, on_target, committed, there, identical)
         here = {where for offsets in committed.values() for where in offsets}
         ends = _read_ends(cluster_pair, here, {seen.remote(where) for where in here})
     return [_line(seen, ends, name) for name in sorted(on_source)]
@@ -148,6 +151,7 @@ class _Seen:
     on_target: Mapping[str, GroupListing]
     committed: Mapping[str, GroupOffsets]
     target_committed: Mapping[str, GroupOffsets]
+    identical: Identical
 
     def remote(self, where: TopicPartition) -> TopicPartition:
         """The remote partition as `ledger.translate` names it: a topic that came from the target has its own name
@@ -201,7 +205,7 @@ def _place(seen: _Seen, ends: _Ends, name: str, where: TopicPartition, offset: i
         seen.state.checkpoint_times_ms.get((name, remote)),
         None if there is None else there.offset,
         _end(ends.target, remote),
-        seen.state.keeps_offsets(where),
+        seen.identical.of(where),
     )
 
 
@@ -235,7 +239,7 @@ def _lost_place(
         seen.state.checkpoint_times_ms.get((name, remote)),
         None if there is None else there.offset,
         _end(ends.target, remote),
-        source is not None and seen.state.keeps_offsets(source),
+        source is not None and seen.identical.of(source),
     )
 
 

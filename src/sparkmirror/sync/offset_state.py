@@ -17,6 +17,7 @@ from sparkmirror.ledger.checkpoints import Checkpoints, Places, note_place
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.mirror_records import Checkpoint, OffsetSync
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.syncs import OffsetSyncStore
 from sparkmirror.ledger.topics import ledger_topics
@@ -110,17 +111,14 @@ class OffsetState:
         return downstream_now(checkpoint, found, logs, keeps_offsets=keeps)
 
     def keeps_offsets(self, partition: TopicPartition) -> bool:
-        """Whether the target has the partition's records at their own offsets, up to the stored position."""
+        """Whether the stored position was reached with all records at their own offsets."""
         record = self._ledger.records.get(partition)
         return self._flow.keeps_offsets(partition.topic) and record is not None and record.is_aligned
 
-    def has_kept(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the stored position lies behind the offset, where offsets are kept: it is the source's, too."""
-        return self.keeps_offsets(partition) and offset < self._ledger.records[partition].position.offset
-
-    def identical(self) -> frozenset[TopicPartition]:
-        """All partitions of which that is so."""
-        return frozenset(where for where in self._ledger.records if self.keeps_offsets(where))
+    @property
+    def records(self) -> Mapping[TopicPartition, PositionRecord]:
+        """The stored positions of a flow that keeps offsets: `operations.identical_offsets` judges them."""
+        return self._ledger.records
 
     def _homeward(self) -> list[TopicPartition]:
         """The partitions that came from the target, by their names on the source."""

@@ -145,6 +145,11 @@ def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
     return tuple(found[where] for where in sorted(found))
 
 
+def failed_partitions(board: StatusBoard) -> frozenset[TopicPartition]:
+    """Those that are FAILED, or have not moved since."""
+    return frozenset(one.partition for one in list_held(board) if one.state is PartitionState.FAILED)
+
+
 def _named(status: FlowStatus) -> Iterator[HeldPartition]:
     """Partitions that the tasks' records name (each names up to a hundred); their own records may arrive later."""
     for name, reason in status.failed.items():

@@ -209,11 +209,6 @@ class PartitionRecord:
         return TopicPartition(self.topic, self.partition)
 
     @property
-    def is_identical(self) -> bool:
-        """Whether nothing is known that speaks against it: a record at a wrong offset makes the partition FAILED."""
-        return self.keeps_offsets and self.state is not PartitionState.FAILED
-
-    @property
     def lag_records(self) -> int | None:
         """None where it is not known; the task does not fetch a paused partition, so its last `end` may be old."""
         if self.end is None or self.offset is None or self.state is PartitionState.PAUSED:

@@ -20,6 +20,7 @@ from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.publish import publish
 from sparkmirror.model import TopicPartition
+from sparkmirror.operations.identical_offsets import Identical
 from sparkmirror.runtime.running_flow import reason_of
 from sparkmirror.spark.cluster import plan_cluster
 from sparkmirror.spark.jvm import end_session
@@ -150,7 +151,14 @@ def _report(
         at,
         found.chosen,
         sum(standing.keeps_offsets for standing in found.standings),
+        _counted(found.standings, found.identical),
     )
+
+
+def _counted(standings: Iterable[Standing], identical: Identical) -> tuple[int, int]:
+    """Of what was compared, in how many partitions offsets are identical, and of how many that is not known."""
+    said = [identical.of(standing.source) for standing in standings]
+    return said.count(True), said.count(None)
 
 
 def _compared(standing: Standing, row: Any, left_out: Sequence[Uncompared]) -> Compared:

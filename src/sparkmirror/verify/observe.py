@@ -13,6 +13,7 @@ from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets, mirrored_partitions
+from sparkmirror.operations.identical_offsets import NONE_IDENTICAL, Identical, look_at_identical
 from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.verify.plan import Standing
 
@@ -23,13 +24,15 @@ _TIMES = "message.timestamp.type"
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The observed partitions. `behind` counts the source offsets that are not mirrored yet; `skipped` gives
-    partitions that are not compared, with the reason. `chosen` are the wanted partitions that are mirrored."""
+    partitions that are not compared, with the reason. `chosen` are the wanted partitions that are mirrored. `identical`
+    says where offsets were said to be so before the comparison."""
 
     standings: tuple[Standing, ...]
     gaps: tuple[Gap, ...]
     behind: int
     skipped: Mapping[str, str]
     chosen: int
+    identical: Identical = NONE_IDENTICAL
 
 
 def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Observed:
@@ -47,11 +50,11 @@ def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Obser
         chosen = len(partitions)
         skipped = _skipped(flow, source, target, partitions)
         partitions = [where for where in partitions if where.topic not in skipped]
-        standings, unknown = _standings(flow, source, target, partitions)
+        standings, unknown, identical = _standings(flow, source, target, partitions)
     skipped |= {str(where): reason for where, reason in sorted(unknown.items())}
     behind = sum(max(one.source_end - max(one.position, one.source_start), 0) for one in standings)
     gaps = tuple(gap for gap in ledger_gaps(flow) if wanted(gap.partition))
-    return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped, chosen)
+    return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped, chosen, identical)
 
 
 def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]) -> dict[str, str]:
@@ -71,15 +74,16 @@ def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterabl
 
 def _standings(
     flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]
-) -> tuple[list[Standing], dict[TopicPartition, str]]:
-    """The standings, and the partitions that cannot be compared because a log's start or end is not known, with the
-    reason. The order of the requests matters: see `Standing`."""
+) -> tuple[list[Standing], dict[TopicPartition, str], Identical]:
+    """The standings, the partitions that cannot be compared because a log's start or end is not known, with the
+    reason, and what is said of offsets. The order of the requests matters: see `Standing`."""
     remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
     positions = ledger_offsets(flow)
     with OffsetState(flow, source, target) as state:
         state.follow()
         maps = {where: state.maps.map_of(where) for where in remote}
         kept = {where for where in remote if state.keeps_offsets(where)}
+        identical = look_at_identical(flow, target, {where: state.records[where] for where in kept})
     target_ends = target.latest_offsets(remote.values(), read_committed=True)
     starts, target_starts = source.earliest_offsets(remote), target.earliest_offsets(remote.values())
     ends = source.latest_offsets(remote)
@@ -100,7 +104,7 @@ def _standings(
         )
         for where, there in remote.items() if where not in unknown
     ]  # fmt: skip
-    return standings, unknown
+    return standings, unknown, identical
 
 
 def _why_unknown(where: TopicPartition, bounds: tuple[LogOffsets, LogOffsets]) -> str:

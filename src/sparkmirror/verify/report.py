@@ -13,6 +13,7 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.plan import UNPROVEN, Uncompared
+from sparkmirror.views.identical import identical_offsets
 from sparkmirror.views.table import Page, make_table
 
 EQUAL: Final = "equal"
@@ -61,7 +62,7 @@ class Compared:
 class FlowReport:
     """One flow, of which `chosen` partitions were to be compared. `behind` counts source offsets that were not
     mirrored yet; `sample_percent` of the spans were compared. In `by_offset` partitions each record must stand at its
-    own offset."""
+    own offset; `identical` counts those of which that is said elsewhere too, and those of which it is not known."""
 
     flow: FlowName
     partitions: tuple[Compared, ...]
@@ -73,6 +74,7 @@ class FlowReport:
     at: str = ""
     chosen: int = 0
     by_offset: int = 0
+    identical: tuple[int, int] = (0, 0)
 
     @property
     def verdict(self) -> str:
@@ -116,6 +118,8 @@ class FlowReport:
             "identical_bytes": self.total("identical_bytes"),
             "behind": self.behind,
             "by_offset": self.by_offset,
+            "identical_offsets": self.identical[0],
+            "identical_offsets_unknown": self.identical[1],
             "partitions": [one.as_json() for one in self.partitions],
             "gaps": [gap.as_json() for gap in self.gaps],
             "skipped": dict(self.skipped),
@@ -146,8 +150,8 @@ def _headline(report: FlowReport) -> str:
     share = 100 * report.total("identical_bytes") / max(report.total("bytes"), 1)
     sampled = "" if report.sample_percent >= 100 else f" in a sample of {report.sample_percent:g} %"
     twice = f"; {report.total('repeated'):,} records are there twice" if report.total("repeated") else ""
-    kept = f"; offsets are identical in {report.by_offset} partitions"
-    at = kept if report.by_offset and report.verdict == EQUAL else ""
+    kept = identical_offsets(*report.identical)
+    at = f"; {kept}" if kept and report.verdict == EQUAL else ""
     words = {EQUAL: "equal", DIFFERENT: f"DIFFERENT, {report.differences:,} records", UNKNOWN: "not proven equal"}
     return (
         f"{report.flow}: {words[report.verdict]}{sampled}: {records:,} records of {len(report.partitions)} partitions "

@@ -1,7 +1,7 @@
 """The page of `sparkmirror status` about a flow: its state, tasks, jobs and partitions; pure. `cli.status` fills and
 prints it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.problems import Level, first_line, plural
 from sparkmirror.telemetry.records import FlowState, JobRecord, JobState, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.telemetry.verdict import Verdict, judge
-from sparkmirror.views.identical import identical_offsets
+from sparkmirror.views.identical import count_identical
 from sparkmirror.views.table import Page, make_table
 from sparkmirror.views.verdict_lines import headline, problem_lines
 from sparkmirror.views.verified import verified_json, verified_sentence
@@ -27,8 +27,8 @@ _QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 class PartitionPlace:
     """One source partition: `offset` is the next offset to mirror, `end` the source's high watermark. These and `state`
     are None where they are not known. `record` is the last status record of the partition. `is_identical` says that
-    the target has its records at their own offsets, up to the stored position; `parted_at` from which offset on it does
-    not, since a person has accepted that the logs part there.
+    the target has its records at their own offsets, up to the stored position, None where that is not known;
+    `parted_at` from which offset on it does not, since a person has accepted that the logs part there.
     """
 
     partition: TopicPartition
@@ -38,7 +38,7 @@ class PartitionPlace:
     reason: str = ""
     retry_at_ms: int | None = None
     record: PartitionRecord | None = None
-    is_identical: bool = False
+    is_identical: bool | None = False
     parted_at: int | None = None
 
     @property
@@ -167,7 +167,7 @@ def list_places(
     board: StatusBoard,
     offsets: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-    identical: Collection[TopicPartition] = (),
+    identical: Callable[[TopicPartition], bool | None] = lambda _: False,
     parted: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> tuple[PartitionPlace, ...]:
     """All partitions that have a position or an end, with their state and last record, in order."""
@@ -177,7 +177,7 @@ def list_places(
         for where in sorted(offsets.keys() | ends.keys())
     )
     return tuple(
-        replace(place, is_identical=place.partition in identical, parted_at=parted.get(place.partition))
+        replace(place, is_identical=identical(place.partition), parted_at=parted.get(place.partition))
         for place in found
     )
 
@@ -247,8 +247,8 @@ def _figures(page: FlowPage) -> str:
         count = sum(place.state is held for place in page.places)
         if count:
             parts.append(f"{count} {held.value}")
-    if kept := sum(place.is_identical and place.state is not PartitionState.FAILED for place in page.places):
-        parts.append(identical_offsets(kept))
+    if kept := count_identical(place.is_identical for place in page.places):
+        parts.append(kept)
     if parted := sum(place.parted_at is not None for place in page.places):
         parts.append(f"in {plural(parted, 'partition')} it is accepted that they part")
     if page.gaps:

@@ -5,10 +5,11 @@ Called by `cli.lag`, which asks the cluster.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sparkmirror.model import TopicPartition, plain
-from sparkmirror.views.identical import identical_offsets
+from sparkmirror.views.identical import count_identical
 from sparkmirror.views.table import Page, make_table
 
 _TITLES = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag")
@@ -21,7 +22,8 @@ class PartitionLag:
     `log_size` is the partition's high watermark, None where it is not known.
 
     `lag_records` is None where either is None; transaction markers count as records. `identical_offsets` says that the
-    cluster's records are at the offsets that they have on the cluster that they are mirrored from.
+    cluster's records are at the offsets that they have on the cluster that they are mirrored from; None where that is
+    not known.
     """
 
     cluster: str
@@ -30,7 +32,7 @@ class PartitionLag:
     partition: int
     offset: int | None
     log_size: int | None
-    identical_offsets: bool = False
+    identical_offsets: bool | None = False
 
     @property
     def lag_records(self) -> int | None:
@@ -48,12 +50,18 @@ def list_lags(
     offsets: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     unknown: Collection[TopicPartition] = (),
-    identical: Collection[TopicPartition] = (),
+    identical: Mapping[TopicPartition, bool | None] = MappingProxyType({}),
 ) -> list[PartitionLag]:
     """An entry for each partition that any argument names, in order. `unknown` are partitions without a known end."""
     return [
         PartitionLag(
-            cluster, group, where.topic, where.partition, offsets.get(where), ends.get(where), where in identical
+            cluster,
+            group,
+            where.topic,
+            where.partition,
+            offsets.get(where),
+            ends.get(where),
+            identical.get(where, False),
         )
         for where in sorted({*offsets, *ends, *unknown})
     ]
@@ -68,5 +76,5 @@ def render_lags(lags: Sequence[PartitionLag]) -> Page:
         numbers = (lag.offset, lag.log_size, lag.lag_records)
         cells = (lag.group, lag.topic, lag.partition, *(_UNKNOWN if one is None else one for one in numbers))
         rows.append((*((lag.cluster,) if several else ()), *cells))
-    kept = sum(lag.identical_offsets for lag in lags)
-    return [make_table(titles, rows), *([identical_offsets(kept)] if kept else ())]
+    kept = count_identical(lag.identical_offsets for lag in lags)
+    return [make_table(titles, rows), *([kept] if kept else ())]

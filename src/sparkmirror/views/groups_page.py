@@ -10,7 +10,7 @@ from typing import Any
 from sparkmirror.clock import show_age, show_moment
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.problems import plural
-from sparkmirror.views.identical import identical_offsets
+from sparkmirror.views.identical import count_identical
 from sparkmirror.views.table import Page, make_table
 
 
@@ -22,7 +22,7 @@ class GroupPlace:
     target that corresponds to `committed` now; `exact` is False where it may lie before the corresponding record.
     `checkpoint_ms` is the time of the last checkpoint. `on_target` and `target_end` are the group's offset and the high
     watermark on the target. `is_identical` says that the target has the partition's records at their own offsets, up to
-    the stored position.
+    the stored position; None where that is not known.
     """
 
     partition: TopicPartition
@@ -34,7 +34,7 @@ class GroupPlace:
     checkpoint_ms: int | None
     on_target: int | None
     target_end: int | None
-    is_identical: bool = False
+    is_identical: bool | None = False
 
     @property
     def lag_records(self) -> int | None:
@@ -104,9 +104,8 @@ class GroupLine:
 
 def render_groups(flow: FlowName, lines: Sequence[GroupLine], at_ms: int, *, whole: bool) -> Page:
     """A line for the flow and a table with a row for each group; with `whole` a second table of their partitions."""
-    kept = len({place.partition for line in lines for place in line.places if place.is_identical})
-    same = f", {identical_offsets(kept)}" if kept else ""
-    page: Page = [f"{flow}: {plural(len(lines), 'group')}{same}"]
+    kept = count_identical({place.partition: place.is_identical for line in lines for place in line.places}.values())
+    page: Page = [", ".join(filter(None, (f"{flow}: {plural(len(lines), 'group')}", kept)))]
     if lines:
         source, target = (f"{what} {flow.source}" for what in ("on", "lag on")), f"lag on {flow.target}"
         titles = ("group", *source, f"on {flow.target}", "translated", target, "checkpoint", "notes")

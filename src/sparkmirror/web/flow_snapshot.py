@@ -11,7 +11,7 @@ from typing import Any
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.facts import Facts, HeldPartition
+from sparkmirror.telemetry.facts import Facts, HeldPartition, failed_partitions
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import SAMPLE_SECONDS, HistoryRecord
 from sparkmirror.telemetry.problems import Level, first_line, living
@@ -103,13 +103,20 @@ def flow_part(
         "records_per_second": pace.records_per_second if is_known and alive else None,
         "bytes_per_second": pace.bytes_per_second if is_known and alive else None,
         "partitions": facts.partitions,
-        "identical": sum(one.is_identical for one in board.partitions.values()),
+        **_identical(facts, board),
         "counts": {state.value: counts[state] for state in PartitionState if state is not PartitionState.RUNNING},
         "latency": _quantiles(status.recent_latency),
         "transit": _quantiles(status.recent_transit),
         "held_back_lately": {} if brakes is None else dict(brakes.lately),
         "verify": None if board.verified is None else asdict(board.verified),
     }
+
+
+def _identical(facts: Facts, board: StatusBoard) -> dict[str, int]:
+    """In how many partitions offsets are identical, by what tasks have reported, and of how many that is not known,
+    since the target does not answer."""
+    kept = {where for where, one in board.partitions.items() if one.keeps_offsets} - failed_partitions(board)
+    return {"identical": 0, "unclear": len(kept)} if facts.target_problem else {"identical": len(kept), "unclear": 0}
 
 
 def works_part(facts: Facts) -> dict[str, Any]:
@@ -216,7 +223,7 @@ def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:
     return (
         record.topic, record.partition, state.value, record.offset, record.end, record.records_per_second,
         record.bytes_per_second, record.behind_since_ms, record.latency.avg_ms, record.target_topic, reason,
-        record.retry_at_ms, record.is_identical,
+        record.retry_at_ms, record.keeps_offsets and state is not PartitionState.FAILED,
     )  # fmt: skip
 
 

@@ -45,8 +45,8 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
     verdict = Verdict(flow["name"], Level(judged["level"]), judged["sentence"], problems)
     rate, lag = (_known(flow[name]) for name in ("records_per_second", "lag_records"))
     lines = [headline(verdict), f"  {flow['state']}, {rate} records/s, lag {lag}", *problem_lines(verdict, now_ms)]
-    if flow["identical"]:
-        lines.append(f"  {identical_offsets(flow['identical'])}")
+    if kept := identical_offsets(flow["identical"], flow["unclear"]):
+        lines.append(f"  {kept}")
     if flow["verify"] is not None:
         lines.append(f"  {verified_sentence(VerifyRecord(**flow['verify']), now_ms)}")
     halted = [row for row in rows if row[3] != PartitionState.RUNNING]

@@ -31,10 +31,16 @@ def test_what_is_not_known_is_said_so_and_nothing_is_behind_by_less_than_none() 
 
 def test_where_offsets_are_kept_a_line_says_so() -> None:
     lags = list_lags(
-        "west", "mirror", {FIRST: 9}, {FIRST: 9, SECOND: 5}, identical={SECOND, TopicPartition("other", 0)}
+        "west", "mirror", {FIRST: 9}, {FIRST: 9, SECOND: 5}, identical={SECOND: True, TopicPartition("other", 0): True}
     )
     assert page_lines(render_lags(lags))[-1] == "offsets are identical in 1 partition"
     assert [lag.as_json()["identical_offsets"] for lag in lags] == [False, True]
+
+
+def test_where_nobody_knows_whether_offsets_are_identical_the_line_says_so() -> None:
+    lags = list_lags("west", "mirror", {FIRST: 9}, {FIRST: 9, SECOND: 5}, identical={FIRST: None, SECOND: True})
+    assert page_lines(render_lags(lags))[-1] == "offsets are identical in 1 partition (of 1 it is not known)"
+    assert [lag.as_json()["identical_offsets"] for lag in lags] == [None, True]
 
 
 def test_several_clusters_have_a_column_of_their_own() -> None:

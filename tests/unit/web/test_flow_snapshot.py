@@ -103,8 +103,15 @@ def test_a_partition_is_a_row_with_its_reason_and_its_lag_where_the_end_is_known
 def test_partitions_that_keep_their_offsets_are_counted_without_those_that_failed() -> None:
     board = board_of({"keeps_offsets": True}, {"keeps_offsets": True, "state": "FAILED"}, {})
     rows = partition_rows(board.partitions.values(), list_held(board))
-    assert part_of(board)["identical"] == 1
+    part = part_of(board)
+    assert (part["identical"], part["unclear"]) == (1, 0)
     assert [row[-1] for _, row in sorted(rows.items())] == [True, False, False]
+
+
+def test_while_the_target_does_not_answer_nobody_knows_whether_offsets_are_identical() -> None:
+    board = board_of({"keeps_offsets": True}, {"keeps_offsets": True, "state": "FAILED"}, {})
+    part = part_of(board, target_problem="B does not answer")
+    assert (part["identical"], part["unclear"]) == (0, 1)
 
 
 def test_a_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run() -> None:

@@ -129,7 +129,7 @@ export class Overview {
       ["throughput", `${size(flow.bytes_per_second)}/s`],
       ["mirrored", `${short(flow.records)} · ${size(flow.bytes)}`],
       ["partitions", h("span", {}, count(flow.partitions), needy.map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), needy.length ? "two" : ""],
-      flow.identical ? ["offsets", `identical in ${plural(flow.identical, "partition")}`] : null,
+      flow.identical || flow.unclear ? ["offsets", `identical in ${plural(flow.identical, "partition")}${flow.unclear ? ` (of ${count(flow.unclear)} it is not known)` : ""}`] : null,
       ["gaps not acknowledged", flow.gaps ? `${plural(flow.gaps, "gap")}, ${plural(flow.lost_records, "offset")}` : "none", flow.gaps ? "warn" : ""],
       ["held back", this.#pauses(flow), this.#pauses(flow) === "no" ? "" : "two"],
       flow.verify ? ["compared", this.#compared(flow.verify), flow.verify.verdict === "equal" ? "two" : "two warn"] : null,
