@@ -107,7 +107,7 @@ class SimBackground:
         self._done: list[Outcome] = []
         self._is_closed = False
 
-    def submit(self, key: Hashable, work: Callable[[], Any]) -> None:
+    def submit(self, key: Hashable, work: Callable[[], Any], pool: str = "") -> None:
         if key in self._running or self._is_closed:
             return
         self._running.add(key)

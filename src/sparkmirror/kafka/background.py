@@ -22,25 +22,28 @@ class Outcome:
 
 
 class Background:
-    """Runs at most one piece of work per key at a time; `wake` is called from the worker thread when one is done."""
+    """Runs at most one piece of work per key at a time; `wake` is called from the worker thread when one is done.
+
+    Each `pool` has threads of its own, so many: what blocks there for long keeps no look-up or dial waiting.
+    """
 
     def __init__(self, wake: Callable[[], None], threads: int = 4) -> None:
         self._wake = wake
         self._threads = threads
-        self._executor: ThreadPoolExecutor | None = None
+        self._pools: dict[str, ThreadPoolExecutor] = {}
         self._running: set[Hashable] = set()
         self._done: SimpleQueue[Outcome] = SimpleQueue()
         self._waking = Lock()
         self._closed = False
 
-    def submit(self, key: Hashable, work: Callable[[], Any]) -> None:
+    def submit(self, key: Hashable, work: Callable[[], Any], pool: str = "background") -> None:
         """Start the work, unless the same key is already being worked on."""
         if key in self._running:
             return
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="sparkmirror-background")
+        if pool not in self._pools:
+            self._pools[pool] = ThreadPoolExecutor(self._threads, thread_name_prefix=f"sparkmirror-{pool}")
         self._running.add(key)
-        self._executor.submit(work).add_done_callback(lambda future: self._finish(key, future))
+        self._pools[pool].submit(work).add_done_callback(lambda future: self._finish(key, future))
 
     def _finish(self, key: Hashable, future: "Future[Any]") -> None:
         if future.cancelled():
@@ -71,5 +74,5 @@ class Background:
         """
         with self._waking:
             self._closed = True
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)

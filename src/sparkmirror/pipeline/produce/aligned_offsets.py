@@ -32,6 +32,8 @@ from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.policy.fillers import Hole
 
 _FILL: Final = "fill"
+_POOL: Final = "fillers"
+"""A fill may wait a minute for a broker: leaders are looked up and dialled by other threads."""
 _GAP_SECONDS: Final = 0.25
 _FILL_SECONDS: Final = 1.0
 """How long one piece of background work fills: so long may the end of a task wait for it."""
@@ -108,7 +110,7 @@ class AlignedOffsets(AtLeastOnce):
             return
         self._filling[buffer.source] = (buffer, hole)
         work = partial(self._fillers.of(buffer).fill, hole, self._options.filler, _FILL_SECONDS)
-        self._background.submit((_FILL, buffer.source), work)
+        self._background.submit((_FILL, buffer.source), work, _POOL)
 
     def take(self, outcome: Outcome) -> None:
         match outcome.key:
