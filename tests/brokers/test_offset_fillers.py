@@ -366,6 +366,30 @@ def test_a_batch_of_somebody_else_is_recognised(
     assert [one.producer_id for one in owners][:2] == [producer_id, -1]
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_an_empty_record_of_somebody_else_in_a_hole_is_noticed_where_it_was_committed(
+    target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition, unique: Callable[[str], str],
+    is_committed: bool,
+) -> None:  # fmt: skip
+    producer_id = init_producer_ids(target, [None])[None].producer_id
+    assert fill_start(cluster, producer_id, where, Hole(0, 5), seconds_max=10.0) == 5
+    producer = Producer({**cluster.client, "transactional.id": unique("stranger")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(where.topic, partition=where.partition)
+    producer.flush(30)
+    (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+    wait_until(lambda: end_of(target, where) == 7, "its marker is written")
+
+    filler = HoleFiller(clients, f"{where.topic}-fillers", where, FLOW)
+    if is_committed:
+        with pytest.raises(EndMoved, match="offset 5 has a record, and offsets 5 to 8 were to be filled"):
+            filler.fill(Hole(5, 9), MARKERS, seconds_max=60.0)
+    else:
+        assert filler.fill(Hole(5, 9), MARKERS, seconds_max=60.0) == 9
+    filler.close()
+
+
 def test_the_batches_of_aborted_transactions_are_known_as_such_to_a_committed_reader(
     target: Admin, cluster: Cluster, unique: Callable[[str], str]
 ) -> None:

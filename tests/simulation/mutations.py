@@ -251,7 +251,7 @@ MUTATIONS = (
     Mutation("a hole counts as filled before its markers stand", "kafka/offset_fillers.py",
              "        while known < end:\n", "        while False:\n", kept=True),
     Mutation("records of somebody else in a hole are not looked for", "kafka/offset_fillers.py",
-             "if batch.is_filler or (", "if True or (", kept=True),
+             "if batch.takes_up(filler_ids, self._reader.is_aborted) or (", "if True or (", kept=True),
     Mutation("a loss is stored behind the hole that it leaves", f"{_PRODUCE}/aligned_offsets.py",
              "if self._progress.awaits_gap(buffer):", "if False:", kept=True),
     Mutation("of two stored producers the last counts", "ledger/view.py",

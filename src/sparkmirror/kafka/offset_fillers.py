@@ -212,9 +212,12 @@ class HoleFiller:
         """
         begins = max(hole.first, self._own_from)
         is_behind = begins < taken.first
+        filler_ids = {one.identity.producer_id for one in self._transactions}
         for batch in self._reader.read(*taken):
             at = max(batch.first, taken.first)
-            if batch.is_filler or (at >= hole.stop and batch.producer_id == self._producer_id):
+            if batch.takes_up(filler_ids, self._reader.is_aborted) or (
+                at >= hole.stop and batch.producer_id == self._producer_id
+            ):
                 is_behind |= at >= begins
                 yield batch
                 continue

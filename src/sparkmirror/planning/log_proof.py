@@ -3,13 +3,15 @@ and it must stand where the source has it. Called by `planning.offset_starts`; `
 """
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch, read_owners
+from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch, OwnerReader, read_owners
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.log_comparison import Common, first_difference, first_parting
@@ -60,10 +62,16 @@ class LogProof:
         )
         batches = read_owners(self.target, remote, max(there.offset - 1, there.begins), read.stop)
         lost = Hole(there.offset, read.first)
-        own = self._note_sequence(require_own(batches, self.producer_id, there), there.offset, common)
-        target = require_placed(own, lost, self.filler_ids)
+        with closing(OwnerReader(self.target, remote)) as again:
+            fills = partial(OwnedBatch.takes_up, filler_ids=self.filler_ids, is_aborted=again.is_aborted)
+            own = self._note_sequence(require_own(batches, self.producer_id, there, fills), there.offset, common)
+            self._require_same(source, require_placed(own, lost, self.filler_ids), common, read.first)
+        return self._read_behind(where, passed, max(passed.reached, read.first), read.stop, source_end)
+
+    @staticmethod
+    def _require_same(source: Iterator[OwnedBatch], target: Iterator[OwnedBatch], common: Common, begins: int) -> None:
         try:
-            found = first_difference(source, target, common, read.first)
+            found = first_difference(source, target, common, begins)
             deque(target, maxlen=0)
             deque(source, maxlen=0)
         except ClusterUnreachable:
@@ -73,7 +81,6 @@ class LogProof:
             raise NotIdentical(f"the source's log was cut below what the target has: {parted}") from parted
         if found is not None:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
-        return self._read_behind(where, passed, max(passed.reached, read.first), read.stop, source_end)
 
     def _note_sequence(self, batches: Iterable[OwnedBatch], first: int, common: Common) -> Iterator[OwnedBatch]:
         """From offset `first` on: what lies before is behind the sequence number that the ledger has."""
@@ -147,11 +154,14 @@ class Expected(NamedTuple):
 
 
 def require_own(
-    batches: Iterable[OwnedBatch], producer_id: int, expected: Expected | None = None
+    batches: Iterable[OwnedBatch],
+    producer_id: int,
+    expected: Expected | None = None,
+    fills: Callable[[OwnedBatch], bool] = lambda batch: batch.is_filler,
 ) -> Iterator[OwnedBatch]:
-    """The batches. Raises Foreign at one that neither the flow wrote, nor its fillers, and NotIdentical at one of the
-    flow that was appended twice, or late: a log that has forgotten a producer takes any sequence number of it, and so
-    does one that was cut. What lies before the `expected` offset may be adopted."""
+    """The batches. Raises Foreign at one that neither the flow wrote, nor `fills` offsets, and NotIdentical at one of
+    the flow that was appended twice, or late: a log that has forgotten a producer takes any sequence number of it, and
+    so does one that was cut. What lies before the `expected` offset may be adopted."""
     before: Expected | None = None
     for batch in batches:
         if expected is not None and batch.first >= expected.offset:
@@ -162,7 +172,7 @@ def require_own(
             if before is not None and not _continues(before, batch):
                 raise NotIdentical(_LATE.format(batch.first))
             before = Expected(batch.stop, _next_sequence(batch))
-        elif not batch.is_filler and (expected is None or batch.stop > expected.offset):
+        elif (expected is None or batch.stop > expected.offset) and not fills(batch):
             raise Foreign(f"somebody else has written records to the target from offset {batch.first} on")
         yield batch
 

@@ -8,6 +8,7 @@ import pytest
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka import offset_fillers
+from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.offset_fillers import EndBehind, EndMoved, HoleFiller, await_filled
 from sparkmirror.model import Topic, TopicPartition
@@ -66,7 +67,7 @@ class Log(Leader):
     """Each transaction takes its offsets; the markers of some are sent twice. With `late` its marker is written once it
     is awaited."""
 
-    settings, identity = None, (1, 0)
+    settings, identity = None, ProducerIdentity(1, 0)
 
     def __init__(self, end: int, *twice: int, late: int = 0) -> None:
         super().__init__((end, end))
@@ -104,11 +105,12 @@ class Batches:
 
     def __init__(self, _settings: object, _where: TopicPartition) -> None:
         self.close = lambda: None
+        self.is_aborted = lambda _: False
 
     def read(self, first: int, stop: int) -> list[Any]:
         marker = SimpleNamespace(is_control=True, producer_epoch=0)
         return [
-            SimpleNamespace(first=at, is_filler=at not in self.of_others, producer_id=1, header=marker)
+            SimpleNamespace(first=at, takes_up=lambda *_, at=at: at not in self.of_others, producer_id=1, header=marker)
             for at in range(first, stop)
         ]
 

@@ -1,6 +1,7 @@
 """That records which stand elsewhere on the target are found, and that compaction and other batches are not."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -23,7 +24,14 @@ from sparkmirror.batch.header import (
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch
 from sparkmirror.planning.log_comparison import first_difference, first_parting
-from sparkmirror.planning.log_proof import Expected, NotIdentical, are_start_fillers, require_own, require_placed
+from sparkmirror.planning.log_proof import (
+    Expected,
+    Foreign,
+    NotIdentical,
+    are_start_fillers,
+    require_own,
+    require_placed,
+)
 from sparkmirror.policy.fillers import SEQUENCES, Hole
 
 RECORD, VOID, GONE = "record", "void", "gone"
@@ -155,6 +163,26 @@ def test_empty_records_of_a_transaction_are_records_of_the_source_and_fill_the_t
     assert first_difference([filled], [data(0, [b"", b""], key=b"")]) is None
     assert first_difference([marker(0), marker(1)], [filled]) is None
     assert not data(0, [b"", b"x"], Codec.GZIP, is_transactional=True).is_filler
+
+
+def test_empty_records_that_somebody_else_has_committed_take_up_no_offsets() -> None:
+    """Who reads committed records sees them."""
+    asked: list[int] = []
+
+    def takes_up(batch: OwnedBatch, *, aborted: bool = False) -> bool:
+        asked.append(batch.first)
+        return batch.takes_up({9}, lambda _: aborted)
+
+    theirs, ours = (data(3, [b""], producer_id=one, is_transactional=True, key=b"") for one in (8, 9))
+    log = [data(0, [b"x"] * 3), theirs]
+    with pytest.raises(Foreign, match="from offset 3 on"):
+        list(require_own(log, OURS, None, takes_up))
+    assert len(list(require_own(log, OURS, None, partial(takes_up, aborted=True)))) == 2
+    assert len(list(require_own([data(0, [b"x"] * 3), ours], OURS, None, takes_up))) == 2
+    assert not data(3, [b"x"], producer_id=9, is_transactional=True).takes_up({9}, lambda _: True), "it has a value"
+    asked.clear()
+    assert len(list(require_own(log, OURS, Expected(4, 5), takes_up))) == 2
+    assert asked == [], "what lies before may be adopted"
 
 
 def test_a_record_of_somebody_else_is_no_proof_and_a_marker_may_be_anybodys() -> None:

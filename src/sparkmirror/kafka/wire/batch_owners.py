@@ -4,7 +4,7 @@ and `operations.hole_samples`."""
 import struct
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
@@ -60,8 +60,14 @@ class OwnedBatch(NamedTuple):
 
     @property
     def is_filler(self) -> bool:
-        """Whether it only takes up offsets: a marker, or the empty records of an aborted transaction."""
+        """Whether it only takes up offsets: a marker, or the empty records of a transaction. That was aborted, if it is
+        a filler's; anybody's may have been committed."""
         return self.header.is_control or (self.header.is_transactional and (self._is_encoded_empty or self._is_empty))
+
+    def takes_up(self, filler_ids: Container[int], is_aborted: "Callable[[OwnedBatch], bool]") -> bool:
+        """Whether it is a filler that no committed reader sees; `is_aborted` is asked of strangers' records."""
+        is_known = self.header.is_control or self.is_aborted or self.producer_id in filler_ids
+        return self.is_filler and (is_known or is_aborted(self))
 
     @property
     def coordinator_epoch(self) -> int:
@@ -124,6 +130,12 @@ class OwnerReader:
         """The batches of one answer from offset `first` on, at least one where there is one that may be read. Raises as
         `read`."""
         return [batch for batch in self._fetch(first, is_committed, NO_EPOCH, bytes_max) if batch.stop > first]
+
+    def is_aborted(self, batch: OwnedBatch) -> bool:
+        """Whether its transaction was aborted, as the leader tells who reads committed records. Raises as `read`, also
+        where it is open for 30 s more."""
+        again = self.read(batch.first, batch.stop, is_committed=True)
+        return any(one.is_aborted for one in again if one.first == batch.first)
 
     def _fetch(self, first: int, is_committed: bool, epoch: int, bytes_max: int = _BYTES_MAX) -> list[OwnedBatch]:
         try:
