@@ -6,6 +6,7 @@ One log stands for all replicas of a partition: what lies behind the high waterm
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -25,7 +26,9 @@ from tests.simulation.messages import answer_to, encode_answer
 from tests.simulation.scheduler import Process, World
 from tests.simulation.settings import ALTER_CONFIGS, BYTES_KEY, BYTES_MAX, DESCRIBE_CONFIGS, Overrides, Settings
 from tests.simulation.transactions import FENCED, NO_ERROR, ONGOING, Coordinator
+from tests.simulation.waiting import Waiting, WaitingRequest
 from tests.simulation.wire import FetchAsked, Fetched, Header, Known, Produced, Wanted
+from tests.simulation.written_markers import WRITE_MARKERS, write_markers
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import encode_batch
@@ -67,7 +70,7 @@ class Partition:
     is_gone: bool = False
     cut_at: float = 0.0
     appended_at: float = 0.0
-    waiting: "list[_Waiting]" = field(default_factory=list)
+    waiting: "list[Waiting]" = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +99,7 @@ class Topic:
 class Node:
     number: int
     is_up: bool = True
+    deaths: int = 0
     frozen_until: float = 0.0
     sessions: "dict[int, _Session]" = field(default_factory=dict)
 
@@ -106,23 +110,6 @@ class _Session:
     by_id: bool
     wanted: dict[tuple[wire.Key, int], Wanted]
     told: dict[tuple[wire.Key, int], tuple[int, int]]
-
-
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A batch that waits for its replicas."""
-
-    produced: Produced
-    end: int
-    request: "_ProduceRequest"
-
-
-@dataclass(slots=True, eq=False)
-class _ProduceRequest:
-    correlation: int
-    answers: list[Produced]
-    left: int
-    reply: Reply
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +147,8 @@ class Cluster:
             world, self._overrides, self.nodes, is_old=known.fences_own, frozen_until=self._frozen_until
         )
         self._coordinator_node = 0
+        self.coordinator_epoch = 0
+        """The leader epoch of the log of transactions."""
         self._parked: list[_Parked] = []
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
@@ -167,6 +156,8 @@ class Cluster:
         self.doubles_marker: Callable[[Partition], bool] = lambda _: False
         self.doubled: Counter[tuple[TopicPartition, int]] = Counter()
         """How many markers came twice before an offset."""
+        self.written_late_until = 0.0
+        """Until then markers that clients write may come late."""
         self.leaders_run_ahead = False
         """Whether a leader appends markers that its replicas do not have yet; else they come to all at once."""
         self.asking: Process | None = None
@@ -194,6 +185,7 @@ class Cluster:
     def coordinator_node(self, number: int) -> None:
         if number != self._coordinator_node:
             self.groups.loading_until = self.world.now + LOADING_SECONDS
+            self.coordinator_epoch += 1
         self._coordinator_node = number
         if COMMITS_TOPIC in self.topics:
             for partition in self.topics[COMMITS_TOPIC].partitions:
@@ -222,7 +214,7 @@ class Cluster:
         `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`, `refused` (a batch), `doubt` (an answer
         that is lost, or says that a batch may stand), `turned` (a log that was cut or made again), `rebalance`,
         `asked Metadata` and the like (a request comes),
-        IncrementalAlterConfigs, CreateAcls, DeleteAcls, DescribeProducers, DeleteRecords."""
+        IncrementalAlterConfigs, CreateAcls, DeleteAcls, DescribeProducers, DeleteRecords, WriteTxnMarkers."""
         self._listeners.append((what, act))
 
     def note(self, what: str) -> None:
@@ -290,11 +282,12 @@ class Cluster:
         partition.leader = node
         self.fail_waiting(partition, NOT_LEADER)
         if node is not None:
-            self._replicate_later(partition)
+            self.replicate_later(partition)
         self.poke()
 
     def down(self, number: int) -> None:
         self.nodes[number].is_up = False
+        self.nodes[number].deaths += 1
         self.nodes[number].sessions.clear()
         for topic in self._led_topics():
             for partition in topic.partitions:
@@ -342,6 +335,9 @@ class Cluster:
             self.note(f"asked {kind.__name__.removesuffix('Request')}")
             if header.api == _METADATA:
                 self._answer_metadata(header, request, reply)
+            elif header.api == WRITE_MARKERS:
+                self.note("WriteTxnMarkers")
+                write_markers(self, number, request, encode)
             elif header.api in ACL_APIS:
                 encode(self.acls.handle(header.api, number, request))
                 self.note(ACL_APIS[header.api])
@@ -369,7 +365,7 @@ class Cluster:
 
     def _produce(self, node: Node, header: Header, asked: wire.ProduceAsked, reply: Reply) -> None:
         answers = [Produced(key, partition) for key, partition, _ in asked.items]
-        request = _ProduceRequest(header.correlation, answers, 0, reply)
+        request = WaitingRequest(lambda: reply(wire.write_produce(header.correlation, answers)))
         touched: list[Partition] = []
         for produced, (key, number, data) in zip(answers, asked.items, strict=True):
             found = self._find(key, number)
@@ -379,13 +375,13 @@ class Cluster:
             self._append(node, found, asked, data, produced)
             if not produced.error and asked.acks == _ALL:
                 request.left += 1
-                found.waiting.append(_Waiting(produced, found.log.end, request))
+                found.waiting.append(Waiting(produced, found.log.end, request))
             if not produced.error:
                 touched.append(found)
         for partition in touched:
-            self._replicate_later(partition)
+            self.replicate_later(partition)
         if not request.left:
-            reply(wire.write_produce(header.correlation, answers))
+            request.answer()
 
     def _append(
         self, node: Node, partition: Partition, asked: wire.ProduceAsked, data: bytes, produced: Produced
@@ -429,7 +425,7 @@ class Cluster:
         if not produced.error and refusal:
             produced.error, produced.base = refusal, -1
             self.note("doubt")
-            self._replicate_later(partition)
+            self.replicate_later(partition)
 
     def _open(self, asked: wire.ProduceAsked, where: TopicPartition, producer_id: int, epoch: int) -> int:
         """The leader asks the coordinator before it takes the first batch of a transaction (KIP-890)."""
@@ -439,7 +435,7 @@ class Cluster:
             return 47 if error == FENCED else error
         return self.coordinator.verify(name, producer_id, epoch, where)
 
-    def _replicate_later(self, partition: Partition) -> None:
+    def replicate_later(self, partition: Partition) -> None:
         self.world.after(0.0002 + 0.002 * self.world.random.random(), lambda: self.replicate(partition))
 
     def replicate(self, partition: Partition) -> None:
@@ -451,11 +447,11 @@ class Cluster:
             self._settle(one)
         self.poke()
 
-    def _settle(self, waiting: _Waiting) -> None:
+    def _settle(self, waiting: Waiting) -> None:
         request = waiting.request
         request.left -= 1
         if not request.left:
-            request.reply(wire.write_produce(request.correlation, request.answers))
+            request.answer()
 
     def fail_waiting(self, partition: Partition, error: int) -> None:
         """Answers the producers that wait for replicas."""
@@ -485,13 +481,17 @@ class Cluster:
             return
         if partition is not None:
             commits = found.state == "PrepareCommit"
-            partition.log.add_marker(found.producer_id, found.epoch, commits=commits)
+            marker = partial(
+                partition.log.add_marker, found.producer_id, found.epoch, commits=commits,
+                coordinator_epoch=self.coordinator_epoch,
+            )  # fmt: skip
+            marker()
             if self.doubles_marker(partition):
-                partition.log.add_marker(found.producer_id, found.epoch, commits=commits)
+                marker()
             if partition.is_stuck:
-                marker = partition.log.batches[-1]
+                last = partition.log.batches[-1]
                 self.note("marker")
-                self.world.after(0.1, lambda: self._await_marker(name, number, where, marker))
+                self.world.after(0.1, lambda: self._await_marker(name, number, where, last))
                 return
             partition.log.replicate()
         self._end_marker(name, where)

@@ -63,6 +63,7 @@ from kafka.protocol.producer import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 from sparkmirror.batch import crc as crc32c
 from sparkmirror.batch.header import (
@@ -458,6 +459,27 @@ class Conversation:
         found = self.ask(asked, DeleteRecordsResponse, 2).topics[0].partitions[0]
         self.note(label, found.error_code, found.low_watermark)
 
+    def write_markers(
+        self, label: str, topic: str, producer: tuple[int, int], coordinator_epoch: int = 0, *, count: int = 1,
+        commits: bool = False,
+    ) -> None:  # fmt: skip
+        """Without a coordinator; brokers answer once for all of a producer."""
+        kind = WriteTxnMarkersRequest.WritableTxnMarker
+        one = kind(
+            producer_id=producer[0], producer_epoch=producer[1], transaction_result=commits,
+            topics=[kind.WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+            coordinator_epoch=coordinator_epoch,
+        )  # fmt: skip
+        found = self.ask(WriteTxnMarkersRequest(markers=[one] * count), WriteTxnMarkersResponse, 1)
+        self.note(
+            label,
+            [
+                [each.error_code for part in answer.topics for each in part.partitions]
+                for answer in found.markers
+                if answer.producer_id == producer[0]
+            ],
+        )
+
 
 def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str, Any]]:
     """The script. `topic` is new and has one partition; `second`: the second transaction protocol is spoken."""
@@ -474,6 +496,7 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
     _stranger(talk, put)
     talk.offsets("the end", topic)
     _filling(talk, topic, put, by_id)
+    _writing(talk, topic, put, by_id)
     _grouping(talk, f"{topic}-group")
     _committing(talk, topic, f"{topic}-readers")
     _making(talk, f"{topic}-made")
@@ -559,6 +582,39 @@ def _filling(talk: Conversation, topic: str, put: bytes | str, key: bytes | str)
     talk.create_set("a compacted topic", f"{topic}-compacted", {"cleanup.policy": "compact"})
     talk.nap(0.5)
     talk.delete_records("of a compacted topic", f"{topic}-compacted", 0)
+
+
+def _writing(talk: Conversation, topic: str, put: bytes | str, key: bytes | str) -> None:
+    """Markers that are written without a coordinator: which epochs a log takes them from."""
+    name, version = "script-7", min(11, talk.produce_version)
+    writer = talk.initialize("a writer of markers", name)
+    following = talk.initialize("the next writer", name)
+    talk.write_markers("of an id that the log does not know", topic, writer)
+    talk.producers("behind a written marker", topic, writer[0])
+    talk.write_markers("three of them", topic, writer, count=3)
+    talk.offsets("behind four of them", topic)
+    talk.add("the next one's first", name, following, topic)
+    talk.write_markers("of the older beside it", topic, writer)
+    talk.end("the next one's first", name, following, commits=False)
+    talk.write_markers("of the older behind it", topic, writer, count=2)
+    talk.write_markers("of the next one", topic, following, count=2)
+    talk.write_markers("of an older coordinator", topic, following, -1)
+    talk.producers("of two epochs", topic, writer[0])
+    talk.produce("a record behind them", put, (writer[0], following[1] + 1), 0)
+    talk.write_markers("of an epoch that a record has left behind", topic, following)
+    talk.write_markers("of a newer coordinator", topic, (writer[0], following[1] + 1), 5)
+    talk.write_markers("of the former coordinator", topic, (writer[0], following[1] + 1), 4)
+    talk.write_markers("of both an older epoch and coordinator", topic, following, 4)
+    talk.write_markers("of an absent topic", f"{topic}-absent", writer)
+    open_id = talk.initialize("a transaction that others end", "script-8")
+    talk.add("records that others end", "script-8", open_id, topic)
+    talk.produce("records that others end", topic, open_id, 0, records=2, transactional_id="script-8", version=version)
+    talk.write_markers("ends them", topic, open_id)
+    talk.offsets("behind their end, committed", topic, committed=True)
+    talk.producers("behind their end", topic, open_id[0])
+    talk.end("the same by its coordinator", "script-8", open_id, commits=False)
+    talk.write_markers("a commit of nothing", topic, open_id, commits=True)
+    talk.fetch("all of the written markers", key, 10, committed=True)
 
 
 def _making(talk: Conversation, topic: str) -> None:

@@ -199,7 +199,9 @@ class Scene:
         self.net.loss = 0.0
         self.net.slow.clear()
         for cluster in (self.source, self.target):
-            cluster.markers_wait_until = cluster.settings.refuses_until = cluster.acls.refuses_until = 0.0
+            cluster.markers_wait_until = cluster.written_late_until = cluster.settings.refuses_until = (
+                cluster.acls.refuses_until
+            ) = 0.0
             for node in cluster.nodes.values():
                 self.thaws_at = max(self.thaws_at, node.frozen_until)
                 node.is_up, node.frozen_until = True, 0.0

@@ -10,7 +10,7 @@ from tests.simulation.cluster import Partition
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.model import TopicPartition
-from sparkmirror.policy.fillers import ABORTED, IDS, MARKERS
+from sparkmirror.policy.fillers import ABORTED, IDS, MARKERS, WRITE_MARKERS
 
 if TYPE_CHECKING:
     from tests.simulation.faults import FaultKind
@@ -26,9 +26,15 @@ OLD_SECONDS = 3 * 86_400.0
 _EXPIRATION_SECONDS = 86_400.0
 _EXPIRY_SECONDS_MAX = 3.0
 _FOREIGN_ID, _FOCUS_SHARE = 7_000_000, 0.7
-_HOLES = (1, 2, 3, 6, 20, 60, 150)
+WRITTEN_MAX, UNWRITTEN = 7, 20
+"""Markers of one request, and the last offsets of a hole that are not filled so: most holes are small here."""
+_HOLES, _LARGE_HOLES = (1, 2, 3, 6, 20, 60, 150), (40, 60, 150)
 KEPT_EVENTS = ("EndTxn", "marker", "marker", "InitProducerId", "DescribeProducers", "DeleteRecords", "data", "doubt")
 """At which faults of these histories strike, beside all others."""
+WRITING_EVENTS = ("WriteTxnMarkers", "WriteTxnMarkers", "marker", "EndTxn", "InitProducerId", "data")
+WRITING_FAULTS = ("widen hole", "widen hole", "sleep across a hole", "late written markers")
+"""Some of these happen, at these events, wherever a mirror writes markers: few holes are so large otherwise."""
+WRITING_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ class Kept:
 
 def draw_kept(random: Random) -> Kept:
     return Kept(
-        random.choice((MARKERS, MARKERS, ABORTED)), random.choice(_BEGINS), random.choice(_SEQUENCES),
+        random.choice((MARKERS, WRITE_MARKERS, ABORTED)), random.choice(_BEGINS), random.choice(_SEQUENCES),
         random.choice(_RECORDS_MAX), random.random() < _FORGETS_SHARE, random.random() < _REBUILDS_SHARE,
         round(1.0 + 6.0 * random.random(), 3) if random.random() < _ADOPTS_SHARE else 0.0,
     )  # fmt: skip
@@ -112,6 +118,10 @@ def _mark_foreign(scene: "Scene", random: Random) -> str:
     return f"a marker of somebody else stands at {at} of {partition.where}"
 
 
+def _is_writing(scene: "Scene") -> bool:
+    return scene.script.kept is not None and scene.script.kept.filler == WRITE_MARKERS
+
+
 def _widen_hole(scene: "Scene", random: Random) -> str:
     """The source's log has offsets without a record, between batches, as a cleaner leaves them."""
     partitions = scene.sources()
@@ -119,7 +129,7 @@ def _widen_hole(scene: "Scene", random: Random) -> str:
         return ""
     at = scene.focus if random.random() < _FOCUS_SHARE else random.randrange(len(partitions))
     partition = partitions[at % len(partitions)]
-    log, count = partition.log, random.choice(_HOLES)
+    log, count = partition.log, random.choice(_LARGE_HOLES if _is_writing(scene) else _HOLES)
     if partition.leader is None or scene.source.nodes[partition.leader].frozen_until > scene.world.now:
         return ""
     first = log.end
@@ -161,6 +171,13 @@ def _double_markers(scene: "Scene", random: Random) -> str:
     return f"markers come twice for {seconds} s"
 
 
+def _delay_written(scene: "Scene", random: Random) -> str:
+    """Markers that a mirror writes come much later, as of a broker that stood still with the request."""
+    seconds = random.choice((0.5, 3.0, 8.0))
+    scene.target.written_late_until = scene.world.now + seconds
+    return f"markers that are written without a coordinator come late for {seconds} s"
+
+
 def _sleep_across_hole(scene: "Scene", random: Random) -> str:
     """A process falls asleep while it fills a hole, another one takes over, and the first wakes up."""
     seconds = random.choice((0.5, 3.0, 8.0))
@@ -173,7 +190,7 @@ def _sleep_across_hole(scene: "Scene", random: Random) -> str:
         scene.world.tell(f"{scene.mirror.name} stands still for {seconds} s at a filler, and another one starts")
         scene.world.after(0.3 * random.random(), scene.start_mirror)
 
-    event = random.choice(("EndTxn", "marker", "InitProducerId"))
+    event = random.choice(("EndTxn", "marker", "InitProducerId", *["WriteTxnMarkers"] * _is_writing(scene)))
     scene.target.when(event, lambda: scene.world.after(0.01 * random.random() ** 2, take_over))
     return f"the mirror will fall asleep at the next {event}, and another one start"
 
@@ -228,6 +245,7 @@ KEPT_FAULTS: "dict[str, FaultKind]" = {
     "widen hole": (8, _widen_hole),
     "restore start": (1, _restore_start),
     "double markers": (3, _double_markers),
+    "late written markers": (3, _delay_written),
     "sleep across a hole": (6, _sleep_across_hole),
     "kill at start": (2, _kill_at_start),
 }

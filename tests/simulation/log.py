@@ -19,6 +19,7 @@ _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 
 NO_ERROR, OUT_OF_ORDER, BAD_EPOCH, BAD_TXN_STATE, CORRUPT = 0, 45, 47, 48, 2
+COORDINATOR_FENCED = 52
 _REMEMBERED = 5
 SEQUENCES = 1 << 31
 """Sequence numbers begin again behind the last one."""
@@ -28,7 +29,8 @@ _NOW_MS = 1 << 62
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """A batch in the log. `commits` is of a marker; `is_aborted` of data, None while its transaction is open."""
+    """A batch in the log. `commits` and `coordinator_epoch` are of a marker; `is_aborted` of data, None while its
+    transaction is open."""
 
     base: int
     last: int
@@ -41,6 +43,7 @@ class Stored:
     is_transactional: bool
     commits: bool | None = None
     is_aborted: bool | None = False
+    coordinator_epoch: int = -1
     _records: list[Record] | None = None
 
     @property
@@ -222,21 +225,26 @@ class PartitionLog:
         self._keep(stored)
         return stored
 
-    def add_marker(self, producer_id: int, producer_epoch: int, *, commits: bool) -> None:
-        """The end of a producer's transaction; nothing where a newer epoch wrote."""
-        producer = self.producers.setdefault(producer_id, Producer())
+    def add_marker(self, producer_id: int, producer_epoch: int, *, commits: bool, coordinator_epoch: int = 0) -> int:
+        """The end of a producer's transaction, if it has one; an error where a newer epoch wrote, or a newer
+        coordinator (ProducerAppendInfo.appendEndTxnMarker)."""
+        producer = self.producers.get(producer_id) or Producer()
         if producer_epoch < producer.epoch:
-            return
-        record = Record(0, -1, _MARKER_KEY.pack(0, int(commits)), _MARKER_VALUE.pack(0, 0))
+            return BAD_EPOCH
+        if coordinator_epoch < producer.coordinator_epoch:
+            return COORDINATOR_FENCED
+        record = Record(0, -1, _MARKER_KEY.pack(0, int(commits)), _MARKER_VALUE.pack(0, coordinator_epoch))
         data = bytearray(encode_batch([record], base_offset=self.end))
         header = parse_header(data, 0)
         _BASE.pack_into(data, 0, self.end, header.batch_length, self.epoch)
         _ATTRIBUTES.pack_into(data, ATTRIBUTES_AT, TRANSACTIONAL | CONTROL)
         _PRODUCER.pack_into(data, 43, producer_id, producer_epoch, -1)
         _CRC.pack_into(data, 17, crc32c.value(bytes(data[ATTRIBUTES_AT:])))
+        place = self.end, self.end, bytes(data), self.epoch
         self._keep(
-            Stored(self.end, self.end, bytes(data), self.epoch, producer_id, producer_epoch, -1, -1, True, commits)
+            Stored(*place, producer_id, producer_epoch, -1, -1, True, commits, coordinator_epoch=coordinator_epoch)
         )
+        return NO_ERROR
 
     def _keep(self, stored: Stored) -> None:
         self.batches.append(stored)
@@ -255,7 +263,7 @@ class PartitionLog:
             producer.epoch = stored.producer_epoch
             producer.batches = []
         if stored.is_control:
-            producer.coordinator_epoch = 0
+            producer.coordinator_epoch = stored.coordinator_epoch
             self._end_transaction(producer, stored)
             return
         producer.batches = [*producer.batches[1 - _REMEMBERED :], stored]

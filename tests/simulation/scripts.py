@@ -25,8 +25,20 @@ from tests.simulation.faults import (
     FaultKind,
     kind_of,
 )
-from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS, LEFT_OUT, SELDOM, Kept, draw_kept
+from tests.simulation.kept import (
+    KEPT_EVENTS,
+    KEPT_FAULTS,
+    LEFT_OUT,
+    SELDOM,
+    WRITING_EVENTS,
+    WRITING_FAULTS,
+    WRITING_MAX,
+    Kept,
+    draw_kept,
+)
 from tests.simulation.variations import vary
+
+from sparkmirror.policy.fillers import WRITE_MARKERS
 
 _AT_EVENT_SHARE = 0.5
 _JOBS_SHARE = 0.4
@@ -167,7 +179,7 @@ def _draw_faults(
 def _plan_kept(seed: int) -> Script:
     """A flow that keeps offsets. Nothing of it is drawn from the numbers of other histories."""
     random = Random(f"a flow that keeps offsets {seed}")
-    has_jobs, processes = random.random() < _KEPT_JOBS_SHARE, random.choice((1, 1, 1, 2))
+    has_jobs, processes, kept = random.random() < _KEPT_JOBS_SHARE, random.choice((1, 1, 1, 2)), draw_kept(random)
     known = FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {}) | KEPT_FAULTS
     weights = {name: (1 if name in SELDOM else kind[0], kind[1]) for name, kind in known.items()}
     names, events, faults_max = _swarm(
@@ -177,13 +189,16 @@ def _plan_kept(seed: int) -> Script:
     )  # fmt: skip
     seconds = random.choice((8.0, 15.0, 25.0))
     faults = _draw_faults(random, names, events, faults_max, seconds)
+    if kept.filler == WRITE_MARKERS:
+        more = _draw_faults(random, WRITING_FAULTS, WRITING_EVENTS, WRITING_MAX, seconds)
+        faults = tuple(sorted((*faults, *more), key=lambda f: f.at))
     return Script(
         seed, exactly_once=False, is_old_target=random.random() < 0.4, is_old_source=random.random() < 0.3,
         partitions=random.choice((1, 2, 3)), tasks=random.choice((1, 1, 2)), epoch_seconds=random.choice((4, 10, 600)),
         seconds=seconds, faults=faults, rhythm=random.choice((*_RHYTHMS, "floods")), focus=random.randrange(6),
         processes=processes, jobs=has_jobs, has_transactions=random.random() < _KEPT_TRANSACTIONS_SHARE,
         read_committed=random.random() < _KEPT_COMMITTED_SHARE, resizes=random.random() < _RESIZES_SHARE,
-        names_stay=has_jobs and random.random() < _NAMES_STAY_SHARE, kept=draw_kept(random),
+        names_stay=has_jobs and random.random() < _NAMES_STAY_SHARE, kept=kept,
     )  # fmt: skip
 
 

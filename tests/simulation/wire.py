@@ -36,6 +36,7 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
 REQUESTS = {
     request.API_KEY: request
@@ -45,7 +46,7 @@ REQUESTS = {
         EndTxnRequest, JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, DescribeGroupsRequest,
         ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetDeleteRequest, CreateTopicsRequest,
         CreatePartitionsRequest, DescribeAclsRequest, CreateAclsRequest, DeleteAclsRequest,
-        IncrementalAlterConfigsRequest, DescribeProducersRequest, DeleteRecordsRequest,
+        IncrementalAlterConfigsRequest, DescribeProducersRequest, DeleteRecordsRequest, WriteTxnMarkersRequest,
     )
 }  # fmt: skip
 PRODUCE, FETCH = 0, 1
@@ -288,20 +289,20 @@ KAFKA_4_3 = Known(
     {0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 10: (0, 6), 11: (2, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5),
      15: (0, 6), 18: (0, 5), 22: (0, 5), 24: (0, 5), 26: (0, 5),
      32: (1, 4), 65: (0, 0), 66: (0, 2), 8: (2, 10), 9: (1, 10), 16: (0, 5), 47: (0, 0), 19: (2, 7), 37: (0, 3),
-     29: (1, 3), 30: (1, 3), 31: (1, 3), 21: (0, 2), 61: (0, 0)},
+     29: (1, 3), 30: (1, 3), 31: (1, 3), 21: (0, 2), 61: (0, 0), 27: (1, 1)},
     {"transaction.version": 2},
 )  # fmt: skip
 KAFKA_3_0 = Known(
     {0: (0, 9), 1: (0, 12), 2: (0, 7), 3: (0, 11), 10: (0, 4), 11: (0, 7), 12: (0, 4), 13: (0, 4), 14: (0, 5),
      15: (0, 5), 18: (0, 3), 22: (0, 4), 24: (0, 3), 26: (0, 3),
      32: (0, 4), 65: (0, 0), 66: (0, 0), 8: (0, 8), 9: (0, 8), 16: (0, 4), 47: (0, 0), 19: (0, 7), 37: (0, 3),
-     29: (0, 2), 30: (0, 2), 31: (0, 2), 21: (0, 2), 61: (0, 0)},
+     29: (0, 2), 30: (0, 2), 31: (0, 2), 21: (0, 2), 61: (0, 0), 27: (0, 1)},
     fences_own=True,
 )  # fmt: skip
 KAFKA_3_9 = Known(
     {0: (0, 11), 1: (0, 17), 2: (0, 9), 3: (0, 12), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5),
      15: (0, 5), 18: (0, 4), 22: (0, 5), 24: (0, 5), 26: (0, 4),
      32: (0, 4), 65: (0, 0), 66: (0, 1), 8: (0, 9), 9: (0, 9), 16: (0, 5), 47: (0, 0), 19: (0, 7), 37: (0, 3),
-     29: (0, 3), 30: (0, 3), 31: (0, 3), 21: (0, 2), 61: (0, 0)},
+     29: (0, 3), 30: (0, 3), 31: (0, 3), 21: (0, 2), 61: (0, 0), 27: (0, 1)},
     fences_own=True,
 )  # fmt: skip
