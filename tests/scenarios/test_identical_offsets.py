@@ -1,6 +1,7 @@
 """A flow that keeps offsets: each record is found on the target where it is on the source."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Place
+from tests.faults.test_lost_records import delete_topic
 from tests.oracle import Client, read_messages
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import MirrorOnce, flow_file
@@ -245,3 +247,38 @@ def test_a_stray_marker_on_the_target_holds_its_partition_also_when_the_source_h
     with pytest.raises(AssertionError, match="a marker to the target at offset 100, and the source no longer has"):
         mirror_once(text)
     assert spans(target, remote, 1) == {0: (0, 101)}
+
+
+def test_what_is_failed_and_what_was_deleted_on_the_target_is_not_said_to_be_identical(
+    source: Client,
+    target: Client,
+    unique: Callable[[str], str],
+    mirror_once: MirrorOnce,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic, alias = unique("ledger"), unique("same")
+    remote, file = f"{alias}.{topic}", tmp_path / "said.properties"
+    text = file_of(source, target, alias, topic)
+    file.write_text(text)
+    make_topics(source, {topic: 2})
+    write(source, topic, [Note(b"%d" % at, partition=at % 2) for at in range(100)])
+    mirror_once(text)
+
+    def said() -> list[str]:
+        """What commands say of offsets, each once."""
+        found = set()
+        for verb in (["status"], ["groups"], ["failover", "status"]):
+            capsys.readouterr()
+            assert main([*verb, str(file)]) == 0
+            found |= set(re.findall(r"offsets are identical in [^:,\n]*", capsys.readouterr().out))
+        return sorted(found)
+
+    assert said() == ["offsets are identical in 2 partitions"]
+    write(target, remote, [Note(b"foreign", partition=1)])
+    write(source, topic, [Note(b"%d" % at, partition=at % 2) for at in range(100, 110)])
+    with pytest.raises(AssertionError, match="somebody else has written"):
+        mirror_once(text)
+    assert said() == ["offsets are identical in 1 partition"]
+    delete_topic(target["bootstrap.servers"], remote)
+    assert said() == []
