@@ -1,5 +1,6 @@
 """What a comparison says: verdicts, sentences, and a page on which no record can do harm."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,15 @@ def test_all_equal_is_one_sentence_and_status_0() -> None:
         "A->B: equal: 5,000 records of 1 partitions compared in 2.0 s, 2,500/s; 90 % of the bytes in identical batches"
     )
     assert exit_status([found]) == 0
+
+
+def test_it_says_in_how_many_partitions_offsets_are_identical_where_all_is_equal() -> None:
+    found = replace(report({"equal": 5000}), by_offset=4, identical=(2, 1))
+    assert said(found).endswith("; offsets are identical in 2 partitions (of 1 it is not known)")
+    assert "offsets" not in said(replace(found, identical=(0, 0))), "those that are compared are FAILED"
+    assert "offsets are" not in said(replace(report({"equal": 10, "missing": 2}), by_offset=4, identical=(2, 1)))
+    shown = found.as_json()
+    assert [shown[name] for name in ("by_offset", "identical_offsets", "identical_offsets_unknown")] == [4, 2, 1]
 
 
 def test_a_difference_shows_both_records_and_their_offsets() -> None:
