@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
     from sparkmirror.control.commands import Selection
     from sparkmirror.model import TopicPartition
+    from sparkmirror.operations.cluster_pair import KeptOffsets
+    from sparkmirror.telemetry.board import StatusBoard
     from sparkmirror.views.flow_page import FlowPage
 
 _AT_ONCE = 8
@@ -95,8 +97,7 @@ def _look_at_source(flow: "FlowConfig", chosen: "Selection", file: str, target_p
 
 
 def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPage":
-    from sparkmirror.kafka.clients import open_admin
-    from sparkmirror.operations.cluster_pair import kept_offsets, ledger_gaps, ledger_offsets
+    from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets
     from sparkmirror.sharing.processes import list_processes
     from sparkmirror.telemetry.bus import read_board
     from sparkmirror.views.flow_page import FlowPage, list_places
@@ -108,11 +109,20 @@ def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPa
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
     unknown = {where for where, record in board.partitions.items() if record.offset is None and chosen.covers(where)}
     ends, problem = _ends(flow, offsets.keys() | unknown)
-    with open_admin(flow.target, "status") as target:
-        kept = kept_offsets(flow, target, board)
+    kept = _kept(flow, board)
     places = list_places(board, offsets, ends, kept.identical.of, kept.parted)
     gaps = tuple(ledger_gaps(flow))
     return FlowPage(flow.name, at_ms, board, places, problem, list_processes(flow), gaps, file)
+
+
+def _kept(flow: "FlowConfig", board: "StatusBoard") -> "KeptOffsets":
+    from sparkmirror.kafka.clients import open_admin
+    from sparkmirror.operations.cluster_pair import KeptOffsets, kept_offsets
+
+    if not flow.preserves_offsets:
+        return KeptOffsets()
+    with open_admin(flow.target, "status") as target:
+        return kept_offsets(flow, target, board)
 
 
 def _ends(flow: "FlowConfig", partitions: "Collection[TopicPartition]") -> "tuple[dict[TopicPartition, int], str]":
