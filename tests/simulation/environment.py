@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.simulation.clients import SimClusterConnection, SimPublisher, SimTail
-from tests.simulation.kept import UNWRITTEN, WRITTEN_MAX, Kept
+from tests.simulation.kept import UNWRITTEN, Kept
 from tests.simulation.messages import DECODERS, decode
 from tests.simulation.network import Network, SimSelector
 from tests.simulation.scheduler import Process, World
@@ -412,7 +412,7 @@ def _kept_numbers(kept: Kept) -> list[tuple[Any, str, Any]]:
         *((module, "SEQUENCES", kept.sequences) for module in users),
         (sparkmirror.pipeline.produce.in_flight, "_SEQUENCE_MASK", kept.sequences - 1),
         *((module, "RECORDS_MAX", kept.records_max) for module in (*fillers, policy)),
-        (policy, "WRITTEN_MAX", WRITTEN_MAX),
+        (policy, "WRITTEN_MAX", kept.records_max),
         (policy, "_UNWRITTEN", UNWRITTEN),
     ]
 

@@ -26,8 +26,8 @@ OLD_SECONDS = 3 * 86_400.0
 _EXPIRATION_SECONDS = 86_400.0
 _EXPIRY_SECONDS_MAX = 3.0
 _FOREIGN_ID, _FOCUS_SHARE = 7_000_000, 0.7
-WRITTEN_MAX, UNWRITTEN = 7, 20
-"""Markers of one request, and the last offsets of a hole that are not filled so: most holes are small here."""
+UNWRITTEN = 15
+"""The last offsets of a hole that are not filled by written markers: most holes are small here."""
 _HOLES, _LARGE_HOLES = (1, 2, 3, 6, 20, 60, 150), (40, 60, 150)
 KEPT_EVENTS = ("EndTxn", "marker", "marker", "InitProducerId", "DescribeProducers", "DeleteRecords", "data", "doubt")
 """At which faults of these histories strike, beside all others."""
@@ -40,10 +40,10 @@ WRITING_MAX = 6
 @dataclass(frozen=True, slots=True)
 class Kept:
     """`filler` takes up the holes; the source's logs begin at `begins`; sequence numbers begin again at `sequences`.
-    No batch of fillers has more than `records_max` empty records. Where the target `forgets`, the records are three
-    days old, and it looks for expired producers every few seconds. `rebuilds`: a person deletes the target's topic once
-    a partition is FAILED and all else is well. `adopts_at`: so many seconds from the beginning a person deletes the
-    topics of positions, and the flow, which is stopped meanwhile, takes over what it has mirrored
+    No batch of fillers has more than `records_max` empty records, no request more markers. Where the target `forgets`,
+    the records are three days old, and it looks for expired producers every few seconds. `rebuilds`: a person deletes
+    the target's topic once a partition is FAILED and all else is well. `adopts_at`: so many seconds from the beginning
+    a person deletes the topics of positions, and the flow, which is stopped meanwhile, takes over what it has mirrored
     (`preserve.offsets.adopt`); 0 for never."""
 
     filler: str = MARKERS
@@ -93,8 +93,10 @@ def _write_foreign(scene: "Scene", random: Random) -> str:
     if partition is None:
         return ""
     count, kind = random.choice((1, 1, 3)), random.choice(("plain", "idempotent", "committed", "aborted"))
-    data = bytearray(encode_batch([(b"foreign", b"foreign")] * count, timestamp=int(scene.world.wall * 1000)))
     log, producer_id = partition.log, _FOREIGN_ID + random.getrandbits(20)
+    is_empty = kind == "committed" and random.random() < 0.5
+    record = (b"", b"") if is_empty else (b"foreign", b"foreign")
+    data = bytearray(encode_batch([record] * count, timestamp=int(scene.world.wall * 1000)))
     if kind != "plain":
         view = memoryview(data)
         stamp(view, 0, parse_header(view, 0), producer_id, 0, 0, kind not in ("plain", "idempotent"))
@@ -103,7 +105,7 @@ def _write_foreign(scene: "Scene", random: Random) -> str:
         log.add_marker(producer_id, 0, commits=kind == "committed")
     scene.target.replicate(partition)
     scene.causes.note(partition, "foreign")
-    return f"{count} {kind} records of somebody else stand at {base} of {partition.where}"
+    return f"{count} {kind} {'empty ' * is_empty}records of somebody else stand at {base} of {partition.where}"
 
 
 def _mark_foreign(scene: "Scene", random: Random) -> str:

@@ -163,7 +163,8 @@ class KeptChecker(Checker):
             for record in one.records:
                 if record.offset < remote.log.start:
                     continue
-                if not (record.key or record.value) and (one.is_transactional or record.offset < begins):
+                is_filler = one.is_transactional and one.is_aborted is not False
+                if not (record.key or record.value) and (is_filler or record.offset < begins):
                     continue
                 wanted, own = places.get((topic.topic_id, record.offset)), known.get(record.value or b"")
                 is_right = wanted is not None and wanted.value == record.value and not wanted.is_truncated

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 WRITE_MARKERS = 27
 _NO_ERROR, _UNKNOWN_TOPIC, _NOT_LEADER = 0, 3, 6
 _LATE_SECONDS_MAX = 20.0
+_STEPS = ("", "", "WriteTxnMarkers", "EndTxn", "InitProducerId")
 Codes = dict[int, dict[TopicPartition, Produced]]
 """By producer id."""
 
 
 def write_markers(cluster: "Cluster", node: int, request: Any, reply: Callable[[Any], None]) -> None:
-    """Answers once all replicas have what was appended. While they are late, some come much later, in two parts."""
+    """Answers once all replicas have what was appended. While they are late, some come much later, in two parts, by a
+    time or just as another process takes its next step."""
     random, codes, markers = cluster.world.random, Codes(), list(request.markers)
     is_late = cluster.world.now < cluster.written_late_until
     parts = [markers[: (cut := random.randrange(len(markers) + 1))], markers[cut:]] if is_late else [markers]
@@ -41,13 +43,24 @@ def write_markers(cluster: "Cluster", node: int, request: Any, reply: Callable[[
             if not waiting.left:
                 waiting.answer()
 
-    delay = 0.0
-    for part in parts:
-        delay += _LATE_SECONDS_MAX * random.random() ** 4 if is_late else 0.0
-        if delay:
-            cluster.world.after(delay, lambda part=part: carry_out(part))
-        else:
-            carry_out(part)
+    def go_on() -> None:
+        if parts:
+            carry_out(parts.pop(0))
+            go_on() if not is_late else wait()
+
+    def wait() -> None:
+        steps = [go_on]
+        event, delay = random.choice(_STEPS), _LATE_SECONDS_MAX * random.random() ** 4
+
+        def once() -> None:
+            if steps:
+                steps.pop()()
+
+        if event:
+            cluster.when(event, once)
+        cluster.world.after(_LATE_SECONDS_MAX if event else delay, once)
+
+    wait() if is_late else go_on()
 
 
 def _append_all(cluster: "Cluster", node: int, markers: Iterable[Any], codes: Codes, waiting: WaitingRequest) -> None:
