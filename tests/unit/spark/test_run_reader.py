@@ -92,3 +92,12 @@ def test_a_rehearsals_rows_have_the_columns_of_their_source() -> None:
     for reader, schema in ((KafkaRunsReader(options), ROW_SCHEMA), (FlowRecordsReader(options), RECORD_SCHEMA)):
         (batch,) = reader.read(InputPartition(None))
         assert batch.schema == schema
+
+
+def test_a_flow_with_transforms_asks_less_often() -> None:
+    """An answer costs it several times what it costs others."""
+    options = RunsOptions(TEXT, "A->B", "run", "process")
+    flow = options.flow()
+    usual, rare = (kind(options)._task_options(flow).limits for kind in (KafkaRunsReader, FlowRecordsReader))
+    assert rare.rest_seconds > usual.rest_seconds
+    assert rare.bytes_max == usual.bytes_max

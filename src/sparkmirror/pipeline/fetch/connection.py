@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.errors import ProtocolError
@@ -24,7 +25,7 @@ FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
 _SMALL_BYTES = 1 << 20
 _NO_SESSION = -1
-_REST_SECONDS = 0.004
+REST_SECONDS: Final = 0.004
 """The pause after a small answer: the next answer brings what arrives meanwhile, for the cost of one request."""
 _LITTLE_BYTES = 256 << 10
 _AROUND_BYTES = 1 << 20
@@ -44,7 +45,8 @@ PartitionKey = tuple[TopicKey, int]
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Sizes in bytes and the longest wait for new data, as the consumer's `fetch.*` properties set them."""
+    """Sizes in bytes and the longest wait for new data, as the consumer's `fetch.*` properties set them; and the pause
+    after a small answer."""
 
     bytes_max: int = 8 << 20
     partition_bytes_max: int = 2 << 20
@@ -52,6 +54,7 @@ class FetchLimits:
     wait_ms: int = 500
     read_committed: bool = False
     rack: str = ""
+    rest_seconds: float = REST_SECONDS
 
 
 class FetchSession:
@@ -217,7 +220,7 @@ class FetchConnection:
         if now < self.asks_at:
             return True
         if now < self._patient_until and (self._ring.untaken > _UNTAKEN_MAX or self._ring.unheard):
-            self._rests_until = now + _REST_SECONDS
+            self._rests_until = now + self._limits.rest_seconds
             return True
         return False
 
@@ -294,7 +297,7 @@ class FetchConnection:
         self._patient_until = 0.0
         if size < _LITTLE_BYTES:
             now = time.monotonic()
-            self._rests_until, self._patient_until = now + _REST_SECONDS, now + _PATIENCE_SECONDS
+            self._rests_until, self._patient_until = now + self._limits.rest_seconds, now + _PATIENCE_SECONDS
         frame = Frame(body, self._region, asked_bytes)
         self._region = None
         return frame

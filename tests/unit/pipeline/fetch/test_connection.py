@@ -229,6 +229,15 @@ def test_a_broker_that_had_little_rests_a_moment_and_one_that_had_much_is_asked_
     assert much.asks_at == 0.0
 
 
+def test_a_broker_rests_as_long_as_the_flow_says(sockets: Sockets, ring: Ring) -> None:
+    link, brokers = sockets
+    connection = FetchConnection(link, ring, FetchLimits(rest_seconds=5.0))
+    ask(connection, 0)
+    before = time.monotonic()
+    receive_all(connection, brokers, answer(bytes(100)))
+    assert connection.asks_at >= before + 5.0
+
+
 def test_a_broker_that_had_no_news_for_a_while_has_rested_and_is_asked_at_once(sockets: Sockets, ring: Ring) -> None:
     link, brokers = sockets
     connection = FetchConnection(link, ring, FetchLimits())
