@@ -195,7 +195,7 @@ class SimTail:
             if partition is None or not self._leads(where):
                 continue
             log, at = partition.log, max(self._at[where], partition.log.start)
-            for one in log.read(at, self._end(log), 1 << 30):
+            for one in log.read(at, self._end(log)):
                 if not one.is_control and not (one.is_aborted and self._committed):
                     found += [_record(where, record) for record in one.records if record.offset >= at]
             self._at[where] = max(at, self._end(log))

@@ -160,6 +160,8 @@ class Cluster:
         """Until then markers that clients write may come late."""
         self.leaders_run_ahead = False
         """Whether a leader appends markers that its replicas do not have yet; else they come to all at once."""
+        self.rotates = False
+        """Whether partitions that had records come last in the next answer of a session, as real brokers have it."""
         self.asking: Process | None = None
         """Whose request over a simulated socket was the last to be handled."""
         self.ends_told_at: dict[tuple[str, TopicPartition], float] = {}
@@ -573,6 +575,8 @@ class Cluster:
         if session is not None:
             is_full = asked.session_epoch == 0
             found = [one for one in found if self._is_told(session, one) or is_full]
+            for key in [(one.key, one.partition) for one in found if one.records and self.rotates]:
+                session.wanted[key] = session.wanted.pop(key)
         parked.reply(wire.write_fetch(parked.header.correlation, 0, parked.session_id, found))
         return True
 
@@ -595,7 +599,8 @@ class Cluster:
         return found.is_hollow or one.offset >= (log.last_stable if asked.is_committed else log.high_watermark)
 
     def _read(self, node: Node, asked: FetchAsked, one: Wanted, left: int, *, is_first: bool) -> Fetched:
-        """Only of the first partition with records one batch comes whole whatever its size (KIP-74)."""
+        """Only of the first partition with records one batch comes whole whatever its size (KIP-74): all others are cut
+        off where the limit is."""
         found = self._find(one.key, one.partition)
         if isinstance(found, int):
             return Fetched(one.key, one.partition, found)
@@ -617,13 +622,10 @@ class Cluster:
         if not log.start <= one.offset <= log.end:
             return Fetched(one.key, one.partition, OUT_OF_RANGE)
         end = log.last_stable if asked.is_committed else log.high_watermark
-        if left > 0 and not found.is_hollow and one.offset < end:
-            batches = log.read(one.offset, end, min(left, one.bytes_max))
-            if not is_first and len(batches) == 1 and len(batches[0].data) > min(left, one.bytes_max):
-                batches = []
-            fetched.records = b"".join(batch.data for batch in batches)
-            if asked.is_committed and batches:
-                gone = log.aborted_in(one.offset, batches[-1].last + 1)
+        if not found.is_hollow and one.offset < end:
+            fetched.records = log.read_bytes(one.offset, end, min(left, one.bytes_max), whole=is_first)
+            if asked.is_committed and fetched.records:
+                gone = log.aborted_in(one.offset, log.end)  # as far as the index is sparse, beyond the records
                 fetched.aborted = [(aborted.producer_id, aborted.first) for aborted in gone]
         return fetched
 

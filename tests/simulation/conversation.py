@@ -154,9 +154,10 @@ class Conversation:
         return found.error, found.session_id, shown, aborted, batches
 
     def produce(self, label: str, key: bytes | str, producer: tuple[int, int], sequence: int, *, records: int = 1,
-                transactional_id: str | None = None, version: int = 0, hole: int = 0) -> int:  # fmt: skip
+                transactional_id: str | None = None, version: int = 0, hole: int = 0,
+                time_ms: int = 1_700_000_000_000) -> int:  # fmt: skip
         """`hole` offsets are empty behind the last record, as a cleaner leaves them."""
-        batch = memoryview(bytearray(encode_batch([(b"k", b"v")] * records, timestamp=1_700_000_000_000)))
+        batch = memoryview(bytearray(encode_batch([(b"k", b"v")] * records, timestamp=time_ms)))
         if hole:
             widen(batch, hole)
         stamp(batch, 0, parse_header(batch, 0), *producer, sequence, transactional_id is not None)

@@ -92,7 +92,7 @@ class Scene:
             self.target.sequences, self.target.leaders_run_ahead = script.kept.sequences, True
         for partition in self.source.create_topic(TOPIC, script.partitions).partitions:
             partition.log.begin_at(0 if script.kept is None else script.kept.begins)
-        self.source.acls.is_on = True
+        self.source.acls.is_on, self.source.rotates = True, bool(script.fetch_bytes)
         if not script.jobs:
             self.target.create_topic(self.remote, script.partitions)
         for name in self.ledger:
@@ -267,6 +267,8 @@ def _config(script: Script, policy: str) -> MirrorConfig:
     ]
     if script.read_committed:
         lines.append("A.consumer.isolation.level = read_committed")
+    if script.fetch_bytes:
+        lines.append(f"A.consumer.max.partition.fetch.bytes = {script.fetch_bytes}")
     if script.kept is not None:
         lines += ["A->B.preserve.offsets.enabled = true", f"A->B.preserve.offsets.filler = {script.kept.filler}"]
     if script.kept is not None and script.kept.adopts_at:

@@ -143,17 +143,32 @@ class PartitionLog:
                 high = middle
         return low
 
-    def read(self, offset: int, end: int, bytes_max: int) -> list[Stored]:
-        """Whole batches below `end`; the first one whatever its size."""
+    def read(self, offset: int, end: int) -> list[Stored]:
+        """Whole batches below `end`."""
         found: list[Stored] = []
-        size = 0
         for index in range(self.at(offset), len(self.batches)):
             one = self.batches[index]
-            if one.last >= end or (found and size + len(one.data) > bytes_max):
+            if one.last >= end:
                 break
             found.append(one)
-            size += len(one.data)
         return found
+
+    def read_bytes(self, offset: int, end: int, bytes_max: int, *, whole: bool) -> bytes:
+        """What lies below `end`, cut off where the bytes are `bytes_max`. A first batch that has more comes alone:
+        `whole`, or not at all."""
+        found: list[bytes] = []
+        left = bytes_max
+        for index in range(self.at(offset), len(self.batches)):
+            one = self.batches[index]
+            if one.last >= end:
+                break
+            if not found and len(one.data) > left:
+                return one.data if whole else b""
+            if left <= 0:
+                break
+            found.append(one.data[:left])
+            left -= len(one.data)
+        return b"".join(found)
 
     def aborted_in(self, offset: int, end: int) -> list[Aborted]:
         return [one for one in self.aborted if one.marker >= offset and one.first < end]

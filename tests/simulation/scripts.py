@@ -50,13 +50,17 @@ _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.
 _RHYTHMS = ("steady", "calm", "bursts")
 _KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
 _VARIED_SHARE, _CHANGED_SHARE = 0.3, 0.15
-_VARIED = ("exactly_once", "is_old_target", "is_old_source", "partitions", "epoch_seconds", "rhythm", "focus")
+_VARIED = (
+    "exactly_once", "is_old_target", "is_old_source", "partitions", "epoch_seconds", "rhythm", "focus", "fetch_bytes",
+)  # fmt: skip
 """What a variation may have otherwise than the history that it varies."""
 PAST_FAILURES = Path(__file__).with_name("past_failures.json")
 """Histories that once showed something: a promise broken, or a broker simulated otherwise than real ones are."""
 _REQUESTS_MAX = 4
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood yet."""
+_FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
+"""Answers of one batch, of a few, or of a part of a flood; 0 is without a limit that anything reaches."""
 _LARGE_KEY_BYTES = 16_000
 """So large records fill the memory that readers lend to writers."""
 
@@ -72,7 +76,8 @@ class Script:
     number of tasks, and end for more. With `names_stay` topics keep their names on the target. `settings` says that
     remote topics follow the source's settings, and where the defaults come from: `target` or `source`. `acls`
     says that ACLs are copied, and what becomes of those that the source has no more: `keep` or `revoke`.
-    With `heartbeats` the leading process sends them. With `kept` the flow keeps offsets.
+    With `heartbeats` the leading process sends them. With `kept` the flow keeps offsets. `fetch_bytes` is
+    `max.partition.fetch.bytes`, where it is set.
     """
 
     seed: int
@@ -97,6 +102,7 @@ class Script:
     acls: str = ""
     heartbeats: bool = False
     kept: Kept | None = None
+    fetch_bytes: int = 0
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -112,8 +118,11 @@ def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together; or a history that failed once, changed a bit."""
     is_kept = Random(f"kept offsets of {seed}").random() < _KEPT_SHARE
     drawn = _plan_kept(seed) if is_kept else _plan_other(seed)
+    drawn = replace(drawn, fetch_bytes=Random(f"fetch bytes of {seed}").choice(_FETCH_BYTES))
     random = Random(f"a variation {seed}")
-    return _varied(drawn, random) if random.random() < _VARIED_SHARE else drawn
+    script = _varied(drawn, random) if random.random() < _VARIED_SHARE else drawn
+    is_slow = script.rhythm == "floods" and script.fetch_bytes not in _FLOODED_FETCH_BYTES
+    return replace(script, fetch_bytes=max(_FLOODED_FETCH_BYTES)) if is_slow else script
 
 
 @cache

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from tests.simulation.cluster import Cluster
 from tests.simulation.conversation import Conversation, converse, converse_of_acls, framed
+from tests.simulation.fetch_limits import converse_of_limits
 from tests.simulation.scheduler import World
 from tests.simulation.wire import KAFKA_3_0, KAFKA_4_3, Known
 
@@ -27,11 +28,13 @@ _AUTHORIZER = {
 
 def _first(talk: Conversation, topic: str) -> list[tuple[str, Any]]:
     converse(talk, topic, second=False)
+    converse_of_limits(talk, topic)
     return converse_of_acls(talk, topic)
 
 
 def _both(talk: Conversation, topic: str) -> list[tuple[str, Any]]:
     converse(talk, topic, second=True)
+    converse_of_limits(talk, topic)
     return converse_of_acls(talk, topic)
 
 
@@ -56,7 +59,7 @@ def simulated_answers(
 ) -> list[tuple[str, Any]]:
     world = World(1)
     cluster = Cluster(world, "S", 1, known)
-    cluster.acls.is_on = is_guarded
+    cluster.acls.is_on, cluster.rotates = is_guarded, True
     cluster.create_topic("talk", 1)
     return script(simulated_link(world, cluster, versions), "talk")
 
