@@ -491,6 +491,16 @@ def _freeze(scene: "Scene", random: Random, roles: tuple[str, ...], seconds_of: 
     return f"{process.name} stands still for {seconds} s"
 
 
+def _slow_process(scene: "Scene", random: Random) -> str:
+    """It has too little of its machine, or collects garbage for long, again and again; others go on meanwhile."""
+    process = _pick(scene, random, ("reader", "writer", "driver"))
+    if process is None:
+        return ""
+    lag, seconds = random.choice((0.003, 0.03, 0.3)), random.choice((1.0, 4.0, 8.0))
+    process.slow(seconds, lag)
+    return f"{process.name} is slow for {seconds} s, each step up to {lag} s late"
+
+
 def _hold_transaction(scene: "Scene", random: Random) -> str:
     """Who writes positions next stands still before it commits: what others commit meanwhile lies behind its own."""
     if not scene.script.exactly_once:
@@ -741,6 +751,7 @@ FAULTS: dict[str, FaultKind] = {
     "other policy": (3, _other_policy),
     "kill task": (8, _kill_task),
     "freeze process": (7, _freeze_process),
+    "slow process": (5, _slow_process),
     "late rows": (4, _late_rows),
     "kill mirror": (6, _kill_mirror),
     "take over": (6, _take_over),

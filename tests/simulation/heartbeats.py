@@ -84,7 +84,7 @@ class HeartbeatJudge:
         topic = target.topics.get(TOPIC)
         partition = None if topic is None else topic.partitions[0]
         return (
-            any(one.driver.frozen_until <= now for one in leads)
+            any(not one.driver.is_held for one in leads)
             and now >= scene.thaws_at
             and not scene.net.loss
             and not scene.net.slow

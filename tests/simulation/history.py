@@ -198,6 +198,8 @@ class Scene:
         self.world.tell("all heals")
         self.net.loss = 0.0
         self.net.slow.clear()
+        for process in (one for mirror in self.mirrors for one in mirror.processes):
+            process.slow_until = 0.0
         for cluster in (self.source, self.target):
             cluster.markers_wait_until = cluster.written_late_until = cluster.settings.refuses_until = (
                 cluster.acls.refuses_until

@@ -248,9 +248,9 @@ class KeptChecker(Checker):
     def is_caught_up(self) -> bool:
         """Or FAILED, unless a person rebuilds it. Who still sleeps has not met all that it is to say, and positions
         wait for the answers of a broker that stood still."""
-        now = self._scene.world.now
         living = [mirror for mirror in self._scene.mirrors if not mirror.is_over]
-        if now < self._scene.thaws_at or any(one.frozen_until > now for mirror in living for one in mirror.processes):
+        is_held = any(one.is_held for mirror in living for one in mirror.processes)
+        if is_held or self._scene.world.now < self._scene.thaws_at:
             return False
         view, kept = self.view(), self._scene.script.kept
         # Who was killed since may take long to come to it again.

@@ -32,6 +32,7 @@ class Process:
         self.name = name
         self.is_alive = True
         self.frozen_until = 0.0
+        self.slow_until, self.lag = 0.0, 0.0
         self.threads: list[Thread] = []
         self.at_end: list[Callable[[], None]] = []
 
@@ -50,6 +51,15 @@ class Process:
 
     def freeze(self, seconds: float) -> None:
         self.frozen_until = max(self.frozen_until, self.world.now + seconds)
+
+    def slow(self, seconds: float, lag: float) -> None:
+        """Each turn of its threads comes up to `lag` seconds late, as where the machine has too much to do."""
+        self.slow_until, self.lag = max(self.slow_until, self.world.now + seconds), lag
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it stands still, or is slow."""
+        return max(self.frozen_until, self.slow_until) > self.world.now
 
     def spawn(self, work: Callable[[], Any], name: str = "") -> "Thread":
         thread = Thread(self, work, name)
@@ -74,6 +84,8 @@ class Thread:
         self.joiners: list[Thread] = []
         self.greenlet = greenlet.greenlet(self._run, parent=process.world.hub)
         self._wakes = self._resume
+        self._due: float | None = None
+        """Of a slow process: when it has its turn, whatever wakes it meanwhile."""
 
     def _run(self) -> None:
         try:
@@ -99,6 +111,13 @@ class Thread:
         if process.frozen_until > world.now:
             self.resume_at(process.frozen_until + world.hiccup())
             return
+        if self._due is not None or process.slow_until > world.now:
+            if self._due is None:
+                self._due = world.now + process.lag * world.random.random() ** 2
+            if world.now < self._due and process.slow_until > world.now:
+                self.resume_at(self._due)
+                return
+            self._due = None
         self._is_parked = False
         before, world.current = world.current, self
         try:
