@@ -12,6 +12,7 @@ from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest, OffsetC
 from tests.simulation.cluster import Partition
 from tests.simulation.commits import Commit
 from tests.simulation.groups import COMMIT, JOIN, LEAVE, SYNC
+from tests.simulation.scheduler import START_SECONDS
 
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import TopicPartition
@@ -54,7 +55,9 @@ class Readers:
         scene, random = self._scene, self._scene.world.random
         partitions = scene.sources()
         node = scene.source.nodes[scene.source.coordinator_node]
-        if partitions and node.is_up and node.frozen_until <= scene.world.now and not scene.is_healed:
+        is_quiet = 0 < scene.script.reads_until < scene.world.now - START_SECONDS
+        is_up = node.is_up and node.frozen_until <= scene.world.now
+        if partitions and is_up and not is_quiet and not scene.is_healed:
             self._read_some(random.choice(partitions), random)
         scene.world.after(random.choice((0.2, 0.2, 2.0)) * random.random() + 0.01, self.read_source)
 

@@ -49,9 +49,11 @@ _SETTINGS_SHARE, _SOURCE_DEFAULTS_SHARE = 0.4, 0.3
 _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
 _KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
+_QUIET_SHARE, _UNREAD_SHARE, _QUIET = 0.25, 0.4, (0.3, 1.0)
 _VARIED_SHARE, _CHANGED_SHARE = 0.3, 0.15
 _VARIED = (
     "exactly_once", "is_old_target", "is_old_source", "partitions", "epoch_seconds", "rhythm", "focus", "fetch_bytes",
+    "writes_until", "quiet_focus", "reads_until",
 )  # fmt: skip
 """What a variation may have otherwise than the history that it varies."""
 PAST_FAILURES = Path(__file__).with_name("past_failures.json")
@@ -77,7 +79,9 @@ class Script:
     remote topics follow the source's settings, and where the defaults come from: `target` or `source`. `acls`
     says that ACLs are copied, and what becomes of those that the source has no more: `keep` or `revoke`.
     With `heartbeats` the leading process sends them. With `kept` the flow keeps offsets. `fetch_bytes` is
-    `max.partition.fetch.bytes`, where it is set.
+    `max.partition.fetch.bytes`, where it is set. From `writes_until` on, in seconds from the beginning, the source is
+    not written to, or where `quiet_focus` is set only its partition of `focus`; from `reads_until` on the group on the
+    source reads nothing; 0 is never.
     """
 
     seed: int
@@ -103,6 +107,9 @@ class Script:
     heartbeats: bool = False
     kept: Kept | None = None
     fetch_bytes: int = 0
+    writes_until: float = 0.0
+    quiet_focus: bool = False
+    reads_until: float = 0.0
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -118,11 +125,21 @@ def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together; or a history that failed once, changed a bit."""
     is_kept = Random(f"kept offsets of {seed}").random() < _KEPT_SHARE
     drawn = _plan_kept(seed) if is_kept else _plan_other(seed)
-    drawn = replace(drawn, fetch_bytes=Random(f"fetch bytes of {seed}").choice(_FETCH_BYTES))
+    drawn = _quieten(replace(drawn, fetch_bytes=Random(f"fetch bytes of {seed}").choice(_FETCH_BYTES)))
     random = Random(f"a variation {seed}")
     script = _varied(drawn, random) if random.random() < _VARIED_SHARE else drawn
     is_slow = script.rhythm == "floods" and script.fetch_bytes not in _FLOODED_FETCH_BYTES
     return replace(script, fetch_bytes=max(_FLOODED_FETCH_BYTES)) if is_slow else script
+
+
+def _quieten(script: Script) -> Script:
+    """What the next record or commit would mend stays, and is seen, where there is none while faults go on."""
+    random = Random(f"quiet of {script.seed}")
+    writes_until = round(script.seconds * random.uniform(*_QUIET), 3) if random.random() < _QUIET_SHARE else 0.0
+    quiet_focus = random.random() < 1 / 2
+    reads_until = round(script.seconds * random.uniform(*_QUIET), 3) if random.random() < _UNREAD_SHARE else 0.0
+    reads_until *= script.jobs
+    return replace(script, writes_until=writes_until, quiet_focus=quiet_focus, reads_until=reads_until)
 
 
 @cache

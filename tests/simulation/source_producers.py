@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import Partition
 from tests.simulation.log import PartitionLog, Stored
+from tests.simulation.scheduler import START_SECONDS
 from tests.simulation.truth import Outcome
 
 from sparkmirror.batch.header import Codec, parse_header, stamp
@@ -59,7 +60,7 @@ class SourceProducers:
         scene, world = self._scene, self._scene.world
         if scene.is_healed:
             return
-        partitions = scene.sources()
+        partitions = [one for one in scene.sources() if not self._is_quiet(one)]
         if partitions:
             partition = world.random.choice(partitions)
             sizes = (10, 20, 30) if scene.script.rhythm == "floods" else (1, 1, 1, 4)
@@ -72,6 +73,13 @@ class SourceProducers:
             world.after(rest * world.random.random(), self.write)
         else:
             world.after(pause * world.random.random() ** 2, self.write)
+
+    def _is_quiet(self, partition: Partition) -> bool:
+        scene = self._scene
+        if not 0 < scene.script.writes_until < scene.world.now - START_SECONDS:
+            return False
+        focus = scene.focus % len(scene.sources())
+        return not scene.script.quiet_focus or partition.where.partition == focus
 
     def write_batch(self, partition: Partition) -> None:
         scene, random = self._scene, self._scene.world.random
