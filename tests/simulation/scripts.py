@@ -50,6 +50,7 @@ _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.
 _RHYTHMS = ("steady", "calm", "bursts")
 _KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
 _QUIET_SHARE, _UNREAD_SHARE, _QUIET = 0.25, 0.4, (0.3, 1.0)
+_TWINS_SHARE = 0.2
 _VARIED_SHARE, _CHANGED_SHARE = 0.3, 0.15
 _VARIED = (
     "exactly_once", "is_old_target", "is_old_source", "partitions", "epoch_seconds", "rhythm", "focus", "fetch_bytes",
@@ -193,12 +194,16 @@ def _plan_other(seed: int) -> Script:
 def _draw_faults(
     random: Random, names: Sequence[str], events: Sequence[str], faults_max: int, seconds: float
 ) -> tuple[Fault, ...]:
-    at, faults = 0.5, []
+    """Some come at the moment of the one before, as failures of one cause do."""
+    at, faults = 0.5, list[Fault]()
     for _ in range(random.randint(1, faults_max)):
         at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
         at_event = random.choice((" @ ", " @ ", " @ ", " after ")) + random.choice(events)
         event = at_event if random.random() < _AT_EVENT_SHARE else ""
-        faults.append(Fault(round(at % seconds, 4), random.choice(names) + event, random.getrandbits(32)))
+        when = round(at % seconds, 4)
+        if faults and random.random() < _TWINS_SHARE:
+            when, event = faults[-1].at, faults[-1].name.removeprefix(kind_of(faults[-1]))
+        faults.append(Fault(when, random.choice(names) + event, random.getrandbits(32)))
     return tuple(sorted(faults, key=lambda f: f.at))
 
 
