@@ -57,13 +57,15 @@ _APPENDED = frozenset({7, 20})
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """`refuses` are error codes, of which every batch gets one, `withholds` is one that reads get; `is_stuck` says that
+    """`refuses` are error codes, of which every batch gets one, and all behind the first one of those that
+    `then_refuses` has, if any; `withholds` is one that reads get; `is_stuck` says that
     replicas do not follow, `is_hollow` that reads bring nothing, as tiered storage that does not answer."""
 
     where: TopicPartition
     leader: int | None
     log: PartitionLog = field(default_factory=PartitionLog)
     refuses: tuple[int, ...] = ()
+    then_refuses: tuple[int, ...] = ()
     withholds: int = 0
     is_stuck: bool = False
     is_hollow: bool = False
@@ -392,6 +394,8 @@ class Cluster:
             produced.error = NOT_LEADER
             return
         refusal = self.world.random.choice(partition.refuses) if partition.refuses else 0
+        if partition.then_refuses:
+            partition.refuses, partition.then_refuses = partition.then_refuses, ()
         if refusal and refusal not in _APPENDED:
             produced.error = refusal
             self.note("refused")

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.simulation.cleaning import clean
-from tests.simulation.cluster import Cluster, Partition
+from tests.simulation.cluster import Cluster, Partition, Topic
 from tests.simulation.kept import KEPT_FAULTS
 from tests.simulation.scheduler import Process
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NOT_ENOUGH_AFTER_APPEND = 20
 _REFUSALS = (10, 29, 87, 56, 19, 20, 7, 3)
+_DOUBTFUL, _FINAL = (7, _NOT_ENOUGH_AFTER_APPEND), (10, 29, 87)
 _TRANSACTION_REFUSALS = (48, 48, 120)
 """INVALID_TXN_STATE and TRANSACTION_ABORTABLE: the leader could not verify the transaction (KIP-890)."""
 
@@ -440,6 +441,29 @@ def _refuse_ledger(scene: "Scene", random: Random) -> str:
     return _refuse(_focus(scene, random, topic.partitions), scene, random) if topic else ""
 
 
+def _refuse_in_order(scene: "Scene", random: Random) -> str:
+    """The first batch stands, and nobody says so; all behind it are refused for good, as where a person forbids writes
+    at that moment."""
+    topic = _data_or_ledger(scene, random)
+    if topic is None:
+        return ""
+    partition, seconds = _focus(scene, random, topic.partitions), random.choice((0.5, 2.0, 4.0))
+    partition.refuses, partition.then_refuses = (random.choice(_DOUBTFUL),), (random.choice(_FINAL),)
+    told = f"{partition.where} answers one batch with error {partition.refuses[0]}, then all with "
+
+    def end() -> None:
+        partition.refuses = partition.then_refuses = ()
+
+    scene.world.after(seconds, end)
+    return f"{told}{partition.then_refuses[0]} for {seconds} s"
+
+
+def _data_or_ledger(scene: "Scene", random: Random) -> Topic | None:
+    ledger = scene.ledger
+    name = random.choice((scene.remote, random.choice((ledger.offsets, ledger.positions, ledger.gaps))))
+    return scene.target.topics.get(name)
+
+
 def _withhold(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
@@ -746,6 +770,7 @@ FAULTS: dict[str, FaultKind] = {
     "hollow": (2, _hollow),
     "refuse data": (6, _refuse_data),
     "refuse ledger": (6, _refuse_ledger),
+    "refuse in order": (3, _refuse_in_order),
     "withhold": (3, _withhold),
     "limit": (3, _limit),
     "other policy": (3, _other_policy),

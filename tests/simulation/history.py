@@ -213,7 +213,7 @@ class Scene:
                 topic.bytes_max = BYTES_MAX
                 for partition in topic.partitions:
                     partition.refuses, partition.is_stuck, partition.is_hollow = (), False, False
-                    partition.withholds = 0
+                    partition.withholds, partition.then_refuses = 0, ()
                     cluster.replicate(partition)
         if self.person is not None:
             self.person.lift()
