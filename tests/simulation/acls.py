@@ -73,6 +73,8 @@ class Acls:
         self._known: dict[int, dict[Acl, None]] = {node: {} for node in nodes}
         self._learns_at: dict[int, float] = dict.fromkeys(self._known, 0.0)
         self.refuses_until, self.refused = 0.0, 0
+        self.late_until = 0.0
+        """Until when no broker learns of a change."""
         self.watchers: list[Callable[[Asked], None]] = []
         self.unfenced_at = 0.0
         """When all brokers know of all fences that were removed."""
@@ -89,6 +91,11 @@ class Acls:
     def bindings(self) -> frozenset[Acl]:
         """Whatever brokers know by now."""
         return frozenset(self._all)
+
+    @property
+    def known_at(self) -> float:
+        """When all brokers know of all changes so far."""
+        return max(self._learns_at.values())
 
     def known(self, node: int) -> frozenset[Acl]:
         return frozenset(self._known[node])
@@ -186,14 +193,14 @@ class Acls:
         self._all.pop(one, None)
         self._spread(lambda known: known.pop(one, None))
         if is_fence(one):
-            self.unfenced_at = max(self._learns_at.values())
+            self.unfenced_at = self.known_at
 
     def _spread(self, change: Callable[[dict[Acl, None]], object]) -> None:
         """One broker a moment later than another; one that stands still once it goes on."""
         world = self._world
         for node, known in self._known.items():
             delay = world.random.choice(_DELAY_SECONDS) * world.random.random()
-            at = max(self._learns_at[node], world.now + delay, self._frozen_until(node))
+            at = max(self._learns_at[node], world.now + delay, self._frozen_until(node), self.late_until)
             self._learns_at[node] = at
             world.at(at, lambda known=known: change(known))
 

@@ -53,7 +53,7 @@ _PRIVATE_SHARE, _REFUSAL_SHARE, _SOURCE_SHARE, _PAUSE_SECONDS = 0.2, 0.1, 0.75, 
 _RESTORES_SHARE = 0.4
 _PRIVATE = "-private"
 _STALE_SECONDS = 2.0
-"""In which every broker that does not stand still learns of a change."""
+"""In which every broker learns of a change, unless it stands still, or all of its side learn late."""
 
 
 class _Access(NamedTuple):
@@ -74,7 +74,8 @@ class _Look:
 
 @dataclass(slots=True)
 class _Bindings:
-    """Of the target. `persons` are those that a person has made, and not the mirror before without revoking it.
+    """Of the target. `persons` are those that a person has made, and not the mirror before without revoking it, and
+    when all brokers know of them.
     `again` are the mirror's that persons removed and made again: whether they are its own still, its notes say."""
 
     persons: dict[Acl, float] = field(default_factory=dict)
@@ -94,8 +95,8 @@ class AclJudge:
         """What the mirror, or a person, has taken from the target, and when they last did."""
         self._revocations: dict[Acl, tuple[int, Process | None, float]] = {}
         """Of the mirror: where the status topic ended then, which process revoked it, and when."""
-        self._removed_at = -_STALE_SECONDS
-        """When a person last removed a binding of the target."""
+        self._removal_known_at = 0.0
+        """When all brokers know of the last binding that a person removed from the target."""
         scene.target.acls.is_on = True
         scene.source.acls.watchers.append(self._take_on_source)
         scene.target.acls.watchers.append(self._take_on_target)
@@ -129,22 +130,26 @@ class AclJudge:
             cluster.acls.remove(one)
             if not is_source:
                 self._own.persons.pop(one, None)
-                self._removed_at = self._revoked[one] = self._scene.world.now
+                self._revoked[one], self._removal_known_at = self._scene.world.now, self._known_at(cluster)
             return f"{_shown(one)} is removed from {cluster.alias}"
         one = self._draw(random) if is_source else self._draw_on_target(random)
-        if not is_source and one not in cluster.acls.bindings:
-            self._take_from_person(one)
+        is_new = one not in cluster.acls.bindings
         cluster.acls.add(one)
+        if not is_source and is_new:
+            self._take_from_person(one, self._known_at(cluster))
         return f"{_shown(one)} is added to {cluster.alias}"
 
-    def _take_from_person(self, one: Acl) -> None:
+    def _known_at(self, cluster: Cluster) -> float:
+        return max(self._scene.world.now + _STALE_SECONDS, cluster.acls.known_at)
+
+    def _take_from_person(self, one: Acl, known_at: float) -> None:
         """The mirror forgets what is gone minutes later, so until then it takes this for its own; and so it does with
         what it has noted and was interrupted before it made it. What it revoked itself it forgets in the same round."""
         noted = self._noted().get(one, -1)
         if noted >= 0 and not self._has_forgotten(one, noted):
             self._own.again.add(one)
         else:
-            self._own.persons[one] = self._scene.world.now
+            self._own.persons[one] = known_at
 
     def _has_forgotten(self, one: Acl, noted: int) -> bool:
         """Whether a note is older than the revocation, by a process that has ended that round."""
@@ -173,6 +178,11 @@ class AclJudge:
         acls.refused, acls.refuses_until = random.choice((0, ALLOW, DENY, DENY)), self._scene.world.now + seconds
         kind = {0: "ACL", ALLOW: "allowance", DENY: "denial"}[acls.refused]
         return f"no {kind} of the target can be made or removed for {seconds} s"
+
+    def delay(self, random: Random) -> str:
+        cluster, seconds = random.choice((self._scene.source, self._scene.target)), random.choice((0.5, 3.0, 6.0))
+        cluster.acls.late_until = self._scene.world.now + seconds
+        return f"brokers of {cluster.alias} learn of no ACL for {seconds} s"
 
     def add_private(self) -> str:
         """A topic of the target that is no remote topic, though its name begins like one."""
@@ -214,7 +224,7 @@ class AclJudge:
         for one in asked.creations:
             if one not in before:
                 self._own.again.discard(one)
-            elif self._own.persons.get(one, 0.0) > look.target_at - _STALE_SECONDS:
+            elif self._own.persons.get(one, 0.0) > look.target_at:
                 self._own.persons.pop(one, None)  # both have made it in the same moment
 
     def _not_of_persons(self, bindings: Iterable[Acl]) -> frozenset[Acl]:
@@ -238,7 +248,7 @@ class AclJudge:
 
     def _judge_allowed(self, look: _Look, before: Iterable[Acl], after: Iterable[Acl]) -> None:
         """A change allows nobody what the source, as the mirror was told of it, does not allow or denies."""
-        if self._removed_at + _STALE_SECONDS > look.target_at:
+        if self._removal_known_at > look.target_at:
             return  # the mirror may rely on a denial that a person has removed
         topics = self._scene.target.topics
         names = [name for name in topics if topics[name].made_at < look.at and not name.startswith("__")]

@@ -207,6 +207,7 @@ class Readers:
             scene.checker.fail(f"{where}: {GROUP} is set back from {before.offset} to {after.offset}")
         nodes = scene.target.nodes.values()
         is_well = drivers == 1 and not scene.net.loss and not scene.net.slow
+        is_well &= scene.target.groups.commits_wait_until <= scene.world.now
         is_well &= not any(mirror.driver.slow_until > scene.world.now for mirror in scene.mirrors)
         is_well &= all(node.is_up and node.frozen_until <= scene.world.now for node in nodes)
         self._crossed[where] = _Crossed(before.offset, after.at, is_well)

@@ -34,6 +34,9 @@ _EVENT_SECONDS_MAX = 5.0
 _MOMENT_SECONDS, _LATE_SECONDS = 0.006, 0.6
 _AT, _AFTER = " @ ", " after "
 _PARTITIONS_MAX = 5
+_COMMITS_ON_TARGET_SHARE = 0.75
+_HOLDS = frozenset({"hold commits"})
+"""Faults of jobs that keep a commit from being restored in time."""
 EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command",
           "burst", "refused", "doubt", "turned")  # fmt: skip
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
@@ -98,7 +101,7 @@ def strike(scene: "Scene", fault: Fault) -> None:
 
 def _strike(scene: "Scene", kind: str, draw: int) -> None:
     if not scene.is_healed:
-        if kind in FAULTS and scene.readers is not None:
+        if (kind in FAULTS or kind in _HOLDS) and scene.readers is not None:
             scene.readers.struck.append(scene.world.now)
         scene.struck.append((scene.world.now, kind))
         told = EVERY_FAULT[kind][1](scene, Random(draw))
@@ -657,6 +660,14 @@ def _move_groups(scene: "Scene", random: Random) -> str:
     return f"broker {cluster.alias}-{cluster.coordinator_node} coordinates groups"
 
 
+def _hold_commits(scene: "Scene", random: Random) -> str:
+    """The log of commits has too few replicas, and no member is there whose commits would show it."""
+    cluster = scene.target if random.random() < _COMMITS_ON_TARGET_SHARE else scene.source
+    seconds = random.choice((1.0, 4.0, 10.0))
+    cluster.groups.commits_wait_until = scene.world.now + seconds
+    return f"{cluster.alias} takes no commits of those that are no members for {seconds} s"
+
+
 def _freeze_driver(scene: "Scene", random: Random) -> str:
     return _freeze(scene, random, ("driver",), (0.02, 0.2, 2.0))
 
@@ -723,6 +734,10 @@ def _acl_on_target(scene: "Scene", random: Random) -> str:
 
 def _refuse_acls(scene: "Scene", random: Random) -> str:
     return scene.acls.refuse(random) if scene.acls is not None else ""
+
+
+def _late_acls(scene: "Scene", random: Random) -> str:
+    return scene.acls.delay(random) if scene.acls is not None else ""
 
 
 def _private_topic(scene: "Scene", random: Random) -> str:
@@ -793,6 +808,7 @@ JOB_FAULTS: dict[str, FaultKind] = {
     "commit aside": (5, _commit_aside),
     "grow source": (3, _grow_source),
     "move groups": (3, _move_groups),
+    "hold commits": (3, _hold_commits),
     "freeze driver": (4, _freeze_driver),
     "commit while frozen": (5, _visit_frozen),
     "fail over": (6, _fail_over),
@@ -813,6 +829,7 @@ ACL_FAULTS: dict[str, FaultKind] = {
     "ACL on source": (12, _acl_on_source),
     "ACL on target": (5, _acl_on_target),
     "refuse ACLs": (3, _refuse_acls),
+    "late ACLs": (3, _late_acls),
     "private topic": (1, _private_topic),
 }
 """Of histories in which who may read a topic may read its remote topic."""

@@ -21,7 +21,7 @@ GROUP_APIS = frozenset({JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, COMMIT, FE
 _OFFSET_APIS = frozenset({LIST, COMMIT, FETCH_OFFSETS, DELETE_OFFSETS})
 LOADING_SECONDS = 0.15
 """How long a coordinator that has just become one reads its log."""
-LOADING = 14
+LOADING, COORDINATOR_UNAVAILABLE = 14, 15
 NO_ERROR, NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, ID_REQUIRED = 0, 16, 22, 25, 27, 79
 _FIRST_DELAY_SECONDS = 0.2
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
@@ -65,7 +65,8 @@ class Groups:
         self._note = note
         self._world = world
         self.offsets = offsets
-        self.loading_until = 0.0
+        self.loading_until = self.commits_wait_until = 0.0
+        """Until when the coordinator reads its log, and takes no commit of a client that is no member."""
         self._groups: dict[str, _Group] = {}
         self._ids = 0
 
@@ -106,6 +107,8 @@ class Groups:
         """A client that is no member may while there is none."""
         group = self._groups.get(request.group_id)
         generation = request.generation_id_or_member_epoch
+        if generation < 0 and self._world.now < self.commits_wait_until:
+            return COORDINATOR_UNAVAILABLE
         if group is None or not group.is_there:
             if generation < 0:
                 return NO_ERROR

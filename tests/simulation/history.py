@@ -12,7 +12,7 @@ from tests.simulation.environment import simulated
 from tests.simulation.failing_over import Person
 from tests.simulation.faults import SOURCE_EVENTS, order_resume, strike
 from tests.simulation.heartbeats import HeartbeatJudge
-from tests.simulation.kept import OLD_SECONDS, lose_ledger, rebuild, watch_expiry
+from tests.simulation.kept import OLD_SECONDS, double_markers, lose_ledger, rebuild, watch_expiry
 from tests.simulation.kept_judge import Causes, KeptChecker
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
@@ -201,9 +201,8 @@ class Scene:
         for process in (one for mirror in self.mirrors for one in mirror.processes):
             process.slow_until = 0.0
         for cluster in (self.source, self.target):
-            cluster.markers_wait_until = cluster.written_late_until = cluster.settings.refuses_until = (
-                cluster.acls.refuses_until
-            ) = 0.0
+            cluster.markers_wait_until = cluster.written_late_until = cluster.settings.refuses_until = 0.0
+            cluster.acls.refuses_until = cluster.groups.commits_wait_until = cluster.acls.late_until = 0.0
             for node in cluster.nodes.values():
                 self.thaws_at = max(self.thaws_at, node.frozen_until)
                 node.is_up, node.frozen_until = True, 0.0
@@ -308,6 +307,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             world.after(5.0, scene.keep_mirror)
             if script.kept is not None and script.kept.adopts_at:
                 world.after(script.kept.adopts_at, lambda: lose_ledger(scene))
+            if script.doubles_markers:
+                double_markers(scene, Random(f"double markers of {script.seed}"), script.seconds)
             if script.kept is not None and script.kept.forgets:
                 world.after(1.0, lambda: watch_expiry(scene))
             world.after(2.0, scene.look)

@@ -152,9 +152,14 @@ def _restore_start(scene: "Scene", random: Random) -> str:
 
 
 def _double_markers(scene: "Scene", random: Random) -> str:
+    seconds = random.choice((0.5, 3.0))
+    double_markers(scene, random, seconds)
+    return f"markers come twice for {seconds} s"
+
+
+def double_markers(scene: "Scene", random: Random, seconds: float) -> None:
     """Markers of fillers are sent twice, as after a restart of the coordinator; not the last ones of a hole, behind
     which they would stand."""
-    seconds = random.choice((0.5, 3.0))
     until = scene.world.now + seconds
     doubled = scene.target.doubled
 
@@ -170,7 +175,6 @@ def _double_markers(scene: "Scene", random: Random) -> str:
         return True
 
     scene.target.doubles_marker = doubles
-    return f"markers come twice for {seconds} s"
 
 
 def _delay_written(scene: "Scene", random: Random) -> str:

@@ -50,11 +50,11 @@ _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.
 _RHYTHMS = ("steady", "calm", "bursts")
 _KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
 _QUIET_SHARE, _UNREAD_SHARE, _QUIET = 0.25, 0.4, (0.3, 1.0)
-_TWINS_SHARE = 0.2
+_TWINS_SHARE, _DOUBLES_SHARE = 0.2, 1 / 6
 _VARIED_SHARE, _CHANGED_SHARE = 0.3, 0.15
 _VARIED = (
     "exactly_once", "is_old_target", "is_old_source", "partitions", "epoch_seconds", "rhythm", "focus", "fetch_bytes",
-    "writes_until", "quiet_focus", "reads_until",
+    "writes_until", "quiet_focus", "reads_until", "doubles_markers",
 )  # fmt: skip
 """What a variation may have otherwise than the history that it varies."""
 PAST_FAILURES = Path(__file__).with_name("past_failures.json")
@@ -82,7 +82,7 @@ class Script:
     With `heartbeats` the leading process sends them. With `kept` the flow keeps offsets. `fetch_bytes` is
     `max.partition.fetch.bytes`, where it is set. From `writes_until` on, in seconds from the beginning, the source is
     not written to, or where `quiet_focus` is set only its partition of `focus`; from `reads_until` on the group on the
-    source reads nothing; 0 is never.
+    source reads nothing; 0 is never. With `doubles_markers` those of fillers come twice, until all heals.
     """
 
     seed: int
@@ -111,6 +111,7 @@ class Script:
     writes_until: float = 0.0
     quiet_focus: bool = False
     reads_until: float = 0.0
+    doubles_markers: bool = False
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -126,7 +127,10 @@ def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together; or a history that failed once, changed a bit."""
     is_kept = Random(f"kept offsets of {seed}").random() < _KEPT_SHARE
     drawn = _plan_kept(seed) if is_kept else _plan_other(seed)
-    drawn = _quieten(replace(drawn, fetch_bytes=Random(f"fetch bytes of {seed}").choice(_FETCH_BYTES)))
+    drawn = _quieten(replace(
+        drawn, fetch_bytes=Random(f"fetch bytes of {seed}").choice(_FETCH_BYTES),
+        doubles_markers=is_kept and Random(f"double markers of {seed}").random() < _DOUBLES_SHARE,
+    ))  # fmt: skip
     random = Random(f"a variation {seed}")
     script = _varied(drawn, random) if random.random() < _VARIED_SHARE else drawn
     is_slow = script.rhythm == "floods" and script.fetch_bytes not in _FLOODED_FETCH_BYTES
