@@ -290,7 +290,7 @@ def _config(script: Script, policy: str) -> MirrorConfig:
 
 def run(script: Script, *, is_told: bool = False) -> Result:
     """Plays a history and judges it."""
-    world = World(script.seed)
+    world = World(script.world_seed)
     world.is_told = is_told
     scene = Scene(script, world)
     result = Result(script)
@@ -308,7 +308,7 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             if script.kept is not None and script.kept.adopts_at:
                 world.after(script.kept.adopts_at, lambda: lose_ledger(scene))
             if script.doubles_markers:
-                double_markers(scene, Random(f"double markers of {script.seed}"), script.seconds)
+                double_markers(scene, Random(f"double markers of {script.world_seed}"), script.seconds)
             if script.kept is not None and script.kept.forgets:
                 world.after(1.0, lambda: watch_expiry(scene))
             world.after(2.0, scene.look)
@@ -316,7 +316,7 @@ def run(script: Script, *, is_told: bool = False) -> Result:
                 scene.heartbeats.look()
             for judge in (scene.settings, scene.acls):
                 if judge is not None:
-                    judge.begin(Random(f"persons of {script.seed}"))
+                    judge.begin(Random(f"persons of {script.world_seed}"))
             for fault in script.faults:
                 world.at(begin + fault.at, lambda fault=fault: strike(scene, fault))
             world.run(begin + script.seconds)

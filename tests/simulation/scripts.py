@@ -36,7 +36,7 @@ from tests.simulation.kept import (
     Kept,
     draw_kept,
 )
-from tests.simulation.variations import vary
+from tests.simulation.variations import change_few, vary
 
 from sparkmirror.policy.fillers import WRITE_MARKERS
 
@@ -51,7 +51,7 @@ _RHYTHMS = ("steady", "calm", "bursts")
 _KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
 _QUIET_SHARE, _UNREAD_SHARE, _QUIET = 0.25, 0.4, (0.3, 1.0)
 _TWINS_SHARE, _DOUBLES_SHARE = 0.2, 1 / 6
-_VARIED_SHARE, _CHANGED_SHARE = 0.3, 0.15
+_VARIED_SHARE, _SAME_WORLD_SHARE, _CHANGED_SHARE = 0.3, 0.5, 0.15
 _VARIED = (
     "exactly_once", "is_old_target", "is_old_source", "partitions", "epoch_seconds", "rhythm", "focus", "fetch_bytes",
     "writes_until", "quiet_focus", "reads_until", "doubles_markers",
@@ -83,6 +83,7 @@ class Script:
     `max.partition.fetch.bytes`, where it is set. From `writes_until` on, in seconds from the beginning, the source is
     not written to, or where `quiet_focus` is set only its partition of `focus`; from `reads_until` on the group on the
     source reads nothing; 0 is never. With `doubles_markers` those of fillers come twice, until all heals.
+    What is drawn while a history is played is drawn by `world`, or by the seed where that is 0.
     """
 
     seed: int
@@ -112,6 +113,11 @@ class Script:
     quiet_focus: bool = False
     reads_until: float = 0.0
     doubles_markers: bool = False
+    world: int = 0
+
+    @property
+    def world_seed(self) -> int:
+        return self.world or self.seed
 
 
 def read_scripts(text: str) -> list[Script]:
@@ -154,12 +160,24 @@ def past_failures() -> tuple[Script, ...]:
 
 
 def _varied(drawn: Script, random: Random) -> Script:
-    """A history that failed once, as `drawn` is in some respects, and with some of its faults."""
+    """A history that failed once, with some of its faults, and in some respects as `drawn` is; or as it was but for a
+    fault or two."""
     past = random.choice([one for one in past_failures() if (one.kept is None) == (drawn.kept is None)])
-    changed = {name: getattr(drawn, name) for name in _VARIED if random.random() < _CHANGED_SHARE}
-    known = FAULTS if drawn.kept is None else FAULTS | KEPT_FAULTS
+    known = _known_faults(past)
     others = [fault for fault in drawn.faults if kind_of(fault) in known]
-    return replace(past, **changed, seed=drawn.seed, faults=vary(random, past.faults, others, past.seconds))
+    if random.random() < _SAME_WORLD_SHARE:
+        return replace(past, seed=drawn.seed, world=past.world_seed, faults=change_few(random, past.faults, others))
+    changed = {name: getattr(drawn, name) for name in _VARIED if random.random() < _CHANGED_SHARE}
+    return replace(past, **changed, seed=drawn.seed, world=0, faults=vary(random, past.faults, others, past.seconds))
+
+
+def _known_faults(script: Script) -> Mapping[str, FaultKind]:
+    """Those that find something to act on."""
+    kept = {} if script.kept is None else KEPT_FAULTS
+    known = FAULTS | (JOB_FAULTS if script.jobs else {}) | (GROUP_FAULTS if script.processes > 1 else {})
+    known |= (SETTINGS_FAULTS if script.settings else {}) | (ACL_FAULTS if script.acls else {})
+    known |= (HEARTBEAT_FAULTS if script.heartbeats else {}) | kept
+    return {name: kind for name, kind in known.items() if not (kept and name in LEFT_OUT)}
 
 
 def _plan_other(seed: int) -> Script:

@@ -10,6 +10,7 @@ _DROPPED_SHARE, _OTHER_DRAW_SHARE = 0.15, 0.5
 _SHIFTS_SECONDS = (0.0, 0.0, 0.02, 0.2, 1.0)
 _ADDED_MAX = 3
 _FAULTS_MAX = 16
+_FEW = (1, 1, 2)
 
 
 def vary(random: Random, faults: Sequence[Fault], others: Sequence[Fault], seconds: float) -> tuple[Fault, ...]:
@@ -17,6 +18,21 @@ def vary(random: Random, faults: Sequence[Fault], others: Sequence[Fault], secon
     found = [_moved(random, fault, seconds) for fault in faults if random.random() >= _DROPPED_SHARE]
     found += random.sample(others, min(random.randint(0, _ADDED_MAX), len(others)))
     return tuple(sorted(found[:_FAULTS_MAX] or faults, key=lambda fault: fault.at))
+
+
+def change_few(random: Random, faults: Sequence[Fault], others: Sequence[Fault]) -> tuple[Fault, ...]:
+    """All of the faults but for one or two, which are left out, moved a bit, or joined by another one."""
+    found = list(faults)
+    for _ in range(random.choice(_FEW)):
+        at = random.randrange(len(found)) if found else 0
+        way = random.choice(("drop", "move", "move", "add")) if found else "add"
+        if way == "drop" and len(found) > 1:
+            del found[at]
+        elif way == "add" and others:
+            found.append(random.choice(others))
+        elif found:
+            found[at] = _moved(random, found[at], max(fault.at for fault in found) + 1.0)
+    return tuple(sorted(found, key=lambda fault: fault.at))
 
 
 def _moved(random: Random, fault: Fault, seconds: float) -> Fault:
