@@ -25,8 +25,8 @@ _BEGIN, _END = "<!-- mutations -->", "<!-- end of mutations -->"
 @dataclass(frozen=True, slots=True)
 class Mutation:
     """`before`, which `file` has once, becomes `after`. What breaks only flows that keep offsets is `kept`: its
-    searches play no other histories. `also` is a second line of the file that guards the same, and what becomes of
-    it."""
+    searches play no other histories. `also` is a second line that guards the same, and what becomes of it: of the same
+    file, unless `also_file` names another one."""
 
     name: str
     file: str
@@ -34,14 +34,19 @@ class Mutation:
     after: str
     kept: bool = False
     also: tuple[str, str] = ("", "")
+    also_file: str = ""
 
     def stands(self) -> bool:
-        text = (SOURCE / self.file).read_text()
-        return all(text.count(before) == 1 for before, _ in self.changes)
+        texts = {file: (SOURCE / file).read_text() for file in self.files}
+        return all(texts[file].count(before) == 1 for file in texts for before, _ in self.changes(file))
 
     @property
-    def changes(self) -> "list[tuple[str, str]]":
-        return [(self.before, self.after), *([self.also] if self.also[0] else [])]
+    def files(self) -> frozenset[str]:
+        return frozenset({self.file, self.also_file or self.file})
+
+    def changes(self, file: str) -> list[tuple[str, str]]:
+        first = [(self.before, self.after)] if file == self.file else []
+        return [*first, self.also] if self.also[0] and file == (self.also_file or self.file) else first
 
 
 _PRODUCE, _FETCH = "pipeline/produce", "pipeline/fetch"
@@ -92,7 +97,9 @@ MUTATIONS = (
              "from sparkmirror.planning.fencing import Taken; from sparkmirror.kafka.fencing import ProducerIdentity; "
              "taken = Taken(plan.task, ProducerIdentity(plan.producer_id, plan.producer_epoch), plan.spare)"),
     Mutation("a process that its group has put out begins its share", "planning/ownership.py",
-             "return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))", "return True"),
+             "return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))", "return True",
+             also=("return FencedBy.GROUP if has_others and self._joined_at > lately else FencedBy.OTHERS",
+                   "return FencedBy.OTHERS"), also_file="sharing/group.py"),
     Mutation("a task is granted while another process runs it", "sharing/assignment.py",
              "busy = {task for claim in claims.values() for task in claim.held}", "busy = frozenset[int]()"),
     Mutation("an offset translates one record too far", f"{_PRODUCE}/mapping.py",
@@ -112,8 +119,6 @@ MUTATIONS = (
              "self._listener.take(self._batches)", "self._listener.take(1 << 62)"),
     Mutation("an announcement that continues nothing", f"{_FETCH}/extents.py",
              "self._ends.get(slot) != (first_offset, leader_epoch, turns)", "slot not in self._ends"),
-    Mutation("a gap of a log that has turned since", f"{_PRODUCE}/gate.py",
-             "if told.from_turns != buffer.turns:", "if False:"),
     Mutation("a roll-back keeps what was not committed", f"{_PRODUCE}/buffer.py",
              "        self.move_to(*self.committed)\n        self.rewind()",
              "        self.rewind()"),
@@ -156,7 +161,7 @@ MUTATIONS = (
              "        if is_beyond or after.downstream < before.downstream:\n", "        if False:\n"),
     Mutation("what others committed for a log that is gone is taken back", "ledger/checkpoints.py",
              "stands == Committed(before.downstream, before.metadata)",
-             "stands is not None and stands.offset == before.downstream"),
+             "(stands is not None and stands.offset > one.end)"),
     Mutation("a remote topic does not grow", "sync/topics.py",
              "    elif remote.partitions < source.partitions:\n", "    elif False:\n"),
     Mutation("a failover that does not drain", "operations/failover_run.py",
@@ -205,7 +210,8 @@ MUTATIONS = (
     Mutation("what is noted of an ACL that is revoked stays", "sync/acl_job.py",
              "        self._notes.remove(one for one, error in outcome.items() if error is None)\n", ""),
     Mutation("a note of an ACL is forgotten at once", "sync/acl_job.py",
-             "FORGET_SECONDS: Final = 300.0", "FORGET_SECONDS: Final = 0.0"),
+             "FORGET_SECONDS: Final = 300.0", "FORGET_SECONDS: Final = 0.0",
+             also=("        self._notes.add(one for one, error in outcome.items() if error is None)\n", "")),
     Mutation("a fence is copied", "sync/acls.py",
              'if binding._replace(topic="", pattern=LITERAL) == fence_of(""):', "if False:"),
     Mutation("a prefix is copied that covers topics of others", "sync/acls.py",
@@ -295,13 +301,13 @@ MUTATIONS = (
 
 
 class _Loader(SourceFileLoader):
-    def __init__(self, fullname: str, path: str, mutation: Mutation) -> None:
+    def __init__(self, fullname: str, path: str, changes: Sequence[tuple[str, str]]) -> None:
         super().__init__(fullname, path)
-        self._mutation = mutation
+        self._changes = changes
 
     def get_code(self, fullname: str) -> CodeType:
         text = Path(self.path).read_text()
-        for before, after in self._mutation.changes:
+        for before, after in self._changes:
             assert text.count(before) == 1, f"{self.path} has not once: {before}"
             text = text.replace(before, after)
         return compile(text, self.path, "exec")
@@ -310,13 +316,14 @@ class _Loader(SourceFileLoader):
 class _Finder(MetaPathFinder):
     def __init__(self, mutation: Mutation) -> None:
         self._mutation = mutation
-        self._name = "sparkmirror." + mutation.file.removesuffix(".py").replace("/", ".")
+        self._files = {"sparkmirror." + file.removesuffix(".py").replace("/", "."): file for file in mutation.files}
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if fullname != self._name:
+        if fullname not in self._files:
             return None
-        file = str(SOURCE / self._mutation.file)
-        return spec_from_file_location(fullname, file, loader=_Loader(fullname, file, self._mutation))
+        file = str(SOURCE / self._files[fullname])
+        loader = _Loader(fullname, file, self._mutation.changes(self._files[fullname]))
+        return spec_from_file_location(fullname, file, loader=loader)
 
 
 def mutate(name: str) -> None:
