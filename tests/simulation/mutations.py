@@ -226,6 +226,8 @@ MUTATIONS = (
              "return self.at_most is not None and self.at_most < offset", "return False"),
     Mutation("only what the last checkpoint put is taken back", "ledger/checkpoints.py",
              "and stands in places.get((before.group, before.partition), ())", "and False"),
+    Mutation("a checkpoint whose own place is not in the map stays", "ledger/checkpoints.py",
+             " or _is_overtaken(before, one, logs)", ""),
     Mutation("positions go beyond a cut that the map lacks", f"{_PRODUCE}/mapping.py",
              "        self._cuts[partition] = _Cut(growing)\n", "        pass\n"),
     Mutation("a later attempt is ordered by its clock", f"{_PRODUCE}/progress.py",

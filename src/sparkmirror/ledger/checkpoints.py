@@ -135,7 +135,7 @@ def plan_renewals(
         source = source_of(before.partition) if one is None else one.source
         again = None if source is None else settle_known(translate(source, before.upstream), logs)
         is_remade = before.partition in remade
-        is_former = is_remade or is_stale(before, again, log)
+        is_former = is_remade or is_stale(before, again, log) or _is_overtaken(before, one, logs)
         is_beyond = any(place.offset > log.end for place in places.get(key, ()))
         if not (is_former or is_beyond):
             continue
@@ -148,6 +148,15 @@ def plan_renewals(
         if is_beyond or after.downstream < before.downstream:
             renewals[key] = Renewal(before, after, log.end)
     return renewals
+
+
+def _is_overtaken(before: Checkpoint, one: Reached | None, logs: TargetLogs) -> bool:
+    """Whether the group's present place translates to before its checkpoint's, though it lies behind on the source: of
+    the checkpoint's own place a cut may have left nothing in the map, so that it does not translate."""
+    if one is None or one.committed.offset < before.upstream:
+        return False
+    found = settle_known(one.found, logs)
+    return found is not None and found.lies_before(before.downstream)
 
 
 def plan_take_back(

@@ -207,6 +207,14 @@ def test_the_group_s_present_place_is_taken_where_it_is_known() -> None:
     assert renewed(last, None, SHORT, source=None)[0].after.downstream == 0
 
 
+def test_a_place_behind_a_checkpoint_s_that_translates_to_before_it_renews_it() -> None:
+    """Of the checkpoint's own place the map has nothing left: the log was cut, and has grown again."""
+    last, now = checkpoint(5, 5), Translated(REMOTE, 2, True, NEW)
+    assert renewed(last, None, LONG, reached=(15, now)) == [Renewal(last, checkpoint(15, 2, "new"), LONG.end)]
+    assert renewed(last, None, LONG, reached=(15, Translated(REMOTE, 2, False, NEW))) == [], "less may be known"
+    assert renewed(last, None, LONG, reached=(4, now)) == [], "the group went back by itself"
+
+
 def test_a_log_that_was_made_again_between_two_looks_has_no_former_checkpoint_however_long_it_is() -> None:
     last, now = checkpoint(4000, 4000), Translated(REMOTE, 4000, True, NEW)
     (found,) = renewed(last, now, LONG, remade=[REMOTE])
