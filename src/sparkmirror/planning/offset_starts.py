@@ -349,7 +349,7 @@ class OffsetStarts:
         return lineage
 
     def _fill(self, hole: Hole, pair: _Pair) -> Position | None:
-        seconds = float("inf") if self._is_patient else self._fills_until - time.monotonic()
+        seconds = _FILL_SECONDS if self._is_patient else self._fills_until - time.monotonic()
         if seconds <= 0:
             self._note_filling(pair.where)
             return None
@@ -359,6 +359,11 @@ class OffsetStarts:
         )  # fmt: skip
         try:
             reached = fill_start(self._flow.target, pair.producer_id, pair.remote, hole, seconds)
+            while self._is_patient and reached < hole.stop:
+                left = hole.stop - reached
+                log.info("%s: %s has %d offsets to be filled yet.", self._flow.name, pair.remote, left)
+                rest = Hole(reached, hole.stop)
+                reached = fill_start(self._flow.target, pair.producer_id, pair.remote, rest, seconds)
         except EndMoved as moved:
             raise NotIdentical(str(moved)) from moved
         if reached < hole.stop:

@@ -23,7 +23,7 @@ from sparkmirror.model import Epochs, Position, Topic, TopicPartition
 from sparkmirror.planning import adoption, log_proof, offset_starts
 from sparkmirror.planning.log_proof import LogProof
 from sparkmirror.planning.offset_starts import OffsetStarts
-from sparkmirror.policy.fillers import IDS, SEQUENCES, transactional_ids
+from sparkmirror.policy.fillers import IDS, SEQUENCES, Hole, transactional_ids
 
 WHERE = TopicPartition("orders", 0)
 HERE, THERE, FORMER = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -112,12 +112,12 @@ class World:
         position = Position(offset, epochs, topic_id)
         self.view.records[WHERE] = PositionRecord(position, 1, 0, extent=extent, is_aligned=True, sequence=sequence)
 
-    def settle(self, *partitions: TopicPartition) -> dict[TopicPartition, Assigned]:
+    def settle(self, *partitions: TopicPartition, is_patient: bool = False) -> dict[TopicPartition, Assigned]:
         names = partitions or (WHERE,)
         ledger = SimpleNamespace(view=self.view, read_through=lambda _: None)
         starts = OffsetStarts(
-            self.flow, cast(Admin, self.source), cast(Admin, self.target), cast(LedgerReader, ledger), is_patient=False,
-            note_filling=self.filling.append,
+            self.flow, cast(Admin, self.source), cast(Admin, self.target), cast(LedgerReader, ledger),
+            is_patient=is_patient, note_filling=self.filling.append,
         )  # fmt: skip
         topics = {one.topic: Topic(one.topic, HERE, 1, 1) for one in names}
         begun = starts.settle([Assigned(one, 0, topic_id=HERE) for one in names], topics)
@@ -283,6 +283,24 @@ def test_a_start_that_is_not_filled_yet_is_noted(world: World, monkeypatch: pyte
     monkeypatch.setattr(offset_starts, "fill_start", lambda *_: 4)
     assert world.settle() == {}
     assert world.filling == [WHERE]
+
+
+def test_a_run_with_an_end_fills_a_start_whole_and_says_how_far_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.has([data(6, values(6, 4))], [])
+    asked: list[Hole] = []
+
+    def fill_some(*given: Any) -> int:
+        asked.append(given[3])
+        return min(asked[-1].first + 4, asked[-1].stop)
+
+    monkeypatch.setattr(offset_starts, "fill_start", fill_some)
+    monkeypatch.setattr(offset_starts, "delete_before", lambda *_: None)
+    caplog.set_level("INFO")
+    world.settle(is_patient=True)
+    assert asked == [Hole(0, 6), Hole(4, 6)]
+    assert "A.orders-0 has 2 offsets to be filled yet." in caplog.text
 
 
 def test_a_start_is_not_filled_behind_records_that_only_the_target_has(world: World) -> None:
