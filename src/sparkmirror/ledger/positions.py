@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from sparkmirror.ledger.lineage import Extent, StoredEpochs
-from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.stored_json import Moment, Name, Number, Offset, TopicName, decode, decode_or_none, encode
 
 _WHAT = "A position record of ours"
@@ -52,6 +52,14 @@ class PositionRecord:
         """Whether Connect's record, written by a task of that generation, is of a writer that was replaced before: it
         slept, and wrote when it woke. A record of unknown origin is not."""
         return generation is not None and generation < self.generation
+
+
+def is_of_this_log(record: PositionRecord, topic: Topic | None) -> bool:
+    """Whether a stored position is one in the log that the target has now: its topic may have been deleted since."""
+    if not record.is_aligned:
+        return False
+    extent = record.extent
+    return extent is None or topic is None or not is_another_topic(extent.topic_id, topic.topic_id)
 
 
 def encode_key(source_alias: str, partition: TopicPartition) -> bytes:

@@ -121,3 +121,13 @@ def _partitions(target: Cluster, topics: LedgerTopics, *, is_ours_needed: bool) 
         names_missing = " and no topic ".join(missing)
         raise NoLedger(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")
     return [TopicPartition(name, number) for name, topic in found.items() for number in range(topic.partitions)]
+
+
+def read_ledger(cluster: Cluster, admin: Admin, topics: LedgerTopics, connector: Connector) -> LedgerView:
+    """All that the ledger says, on the cluster of the `admin`; empty where the flow has never run. Raises
+    ClusterError."""
+    if not admin.list_topics([topics.positions]):
+        return LedgerView(connector)
+    with LedgerReader(cluster, topics, connector) as ledger:
+        ledger.read_to_end()
+        return ledger.view

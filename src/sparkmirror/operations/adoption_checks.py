@@ -12,12 +12,13 @@ from sparkmirror.errors import AuthorizationFailed, ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.log_edges import last_sequences
 from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.positions import is_of_this_log
+from sparkmirror.ledger.reader import read_ledger
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.planning.adoption import adopt
-from sparkmirror.planning.log_alignment import Adopt, LogFacts, Refuse, Verdict, is_of_this_log, judge
+from sparkmirror.planning.log_alignment import Adopt, LogFacts, Refuse, Verdict, judge
 from sparkmirror.planning.log_proof import LogProof, NotIdentical
 from sparkmirror.views.findings import Finding, Level, name_some
 
@@ -67,7 +68,7 @@ def find_foreign(flow: FlowConfig, source: Admin, target: Admin) -> Iterator[For
     there = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in kept}
     topics = target.list_topics({remote.topic for remote in there.values()})
     existing = {where: remote for where, remote in there.items() if _exists(topics, remote)}
-    view = _read_ledger(flow, target)
+    view = read_ledger(flow.target, target, flow.ledger_topics, flow.connector)
     fresh = {where: remote for where, remote in existing.items() if not _is_stored(view, where, topics[remote.topic])}
     begins, ends = target.earliest_offsets(fresh.values()).known, target.log_ends(fresh.values()).known
     filled = {where: one for where, one in fresh.items() if begins.get(one, 0) < ends.get(one, 0) and one in begins}
@@ -86,15 +87,6 @@ def find_foreign(flow: FlowConfig, source: Admin, target: Admin) -> Iterator[For
 
 def _exists(topics: Mapping[str, Topic], remote: TopicPartition) -> bool:
     return remote.topic in topics and remote.partition < topics[remote.topic].partitions
-
-
-def _read_ledger(flow: FlowConfig, target: Admin) -> LedgerView:
-    """Empty where the flow has never run."""
-    if not target.list_topics([flow.ledger_topics.positions]):
-        return LedgerView(flow.connector)
-    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
-        ledger.read_to_end()
-        return ledger.view
 
 
 def _is_stored(view: LedgerView, where: TopicPartition, topic: Topic) -> bool:

@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.positions import PositionRecord, is_of_this_log
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
-from sparkmirror.planning.log_alignment import is_of_this_log
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.bus import read_board
 from sparkmirror.telemetry.facts import failed_partitions

@@ -11,10 +11,10 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.wire.batch_owners import read_owners
-from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.positions import PositionRecord, is_of_this_log
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Topic, TopicPartition, is_another_topic
-from sparkmirror.planning.log_alignment import PROVED_MAX, is_of_this_log
+from sparkmirror.planning.log_alignment import PROVED_MAX
 from sparkmirror.planning.log_comparison import first_parting
 from sparkmirror.policy.fillers import Hole
 

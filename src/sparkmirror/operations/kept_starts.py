@@ -10,7 +10,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.positions import PositionRecord, is_of_this_log
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.adoption_checks import ForeignLog, find_foreign
@@ -18,7 +18,7 @@ from sparkmirror.operations.cluster_pair import mirrored_partitions, target_repl
 from sparkmirror.operations.hole_samples import NO_HOLES, HoleSamples, advise_filler, sample_holes
 from sparkmirror.operations.writer_checks import check_writers
 from sparkmirror.planning.first_offsets import first_offsets
-from sparkmirror.planning.log_alignment import is_of_this_log, why_misfit
+from sparkmirror.planning.log_alignment import why_misfit
 from sparkmirror.policy.fillers import FILLERS, Cost, Hole, hole_cost, start_cost, sum_costs
 from sparkmirror.sync.configs import COMPACT, FOR_STARTS, POLICY
 from sparkmirror.sync.flow import config_rules

@@ -17,9 +17,9 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.positions import is_of_this_log
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations.cluster_pair import ledger_offsets
-from sparkmirror.planning.log_alignment import is_of_this_log
 from sparkmirror.sync.offset_state import OffsetState
 from sparkmirror.views.sample import Sample
 

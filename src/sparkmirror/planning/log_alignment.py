@@ -8,8 +8,7 @@ stands where the source has it. The ledger says so up to its position. What lies
 from dataclasses import dataclass
 from typing import Final
 
-from sparkmirror.ledger.positions import PositionRecord
-from sparkmirror.model import Topic, is_another_topic
+from sparkmirror.model import Topic
 from sparkmirror.policy.fillers import SEQUENCES, Hole
 
 PROVED_MAX: Final = 5_000_000
@@ -95,14 +94,6 @@ class Fill:
 
 
 Verdict = GoOn | Fill | Prove | Adopt | Refuse
-
-
-def is_of_this_log(record: PositionRecord, topic: Topic | None) -> bool:
-    """Whether a stored position is one in the log that the target has now: its topic may have been deleted since."""
-    if not record.is_aligned:
-        return False
-    extent = record.extent
-    return extent is None or topic is None or not is_another_topic(extent.topic_id, topic.topic_id)
 
 
 def why_misfit(here: Topic | None, there: Topic | None, *, grows: bool) -> str:

@@ -23,7 +23,7 @@ from sparkmirror.kafka.offset_fillers import EndMoved
 from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.start_filler import fill_start
 from sparkmirror.ledger.lineage import Extent, Lineage
-from sparkmirror.ledger.positions import PositionRecord, encode_producer, producer_key
+from sparkmirror.ledger.positions import PositionRecord, encode_producer, is_of_this_log, producer_key
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.adoption import adopt
@@ -36,7 +36,6 @@ from sparkmirror.planning.log_alignment import (
     Prove,
     Refuse,
     Verdict,
-    is_of_this_log,
     judge,
     why_misfit,
     why_unknown,

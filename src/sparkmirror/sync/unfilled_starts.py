@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.positions import is_of_this_log
+from sparkmirror.ledger.reader import read_ledger
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Topic, TopicPartition, is_another_topic
+from sparkmirror.model import Topic, TopicPartition
 
 
 def find_unfilled(flow: FlowConfig, target: Admin, remotes: Mapping[str, str]) -> frozenset[str]:
@@ -16,7 +17,7 @@ def find_unfilled(flow: FlowConfig, target: Admin, remotes: Mapping[str, str]) -
     kept = {remote: name for remote, name in remotes.items() if flow.keeps_offsets(name)}
     if not kept:
         return frozenset()
-    there, view = target.list_topics(kept), _read_ledger(flow, target)
+    there, view = target.list_topics(kept), read_ledger(flow.target, target, flow.ledger_topics, flow.connector)
     return frozenset(remote for remote, topic in there.items() if not have_begun(view, kept[remote], topic))
 
 
@@ -30,13 +31,4 @@ def _has_begun(view: LedgerView, where: TopicPartition, remote: Topic) -> bool:
     record = view.records.get(where)
     if record is None or not record.is_aligned:
         return view.has_accepted(where, remote)
-    return record.extent is None or not is_another_topic(record.extent.topic_id, remote.topic_id)
-
-
-def _read_ledger(flow: FlowConfig, target: Admin) -> LedgerView:
-    """Empty where the flow has never run."""
-    if not target.list_topics([flow.ledger_topics.positions]):
-        return LedgerView(flow.connector)
-    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
-        ledger.read_to_end()
-        return ledger.view
+    return is_of_this_log(record, remote)

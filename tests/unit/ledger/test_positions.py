@@ -18,10 +18,11 @@ from sparkmirror.ledger.positions import (
     encode_log,
     encode_producer,
     encode_value,
+    is_of_this_log,
     producer_key,
 )
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.model import Connector, Position, Topic, TopicPartition
 
 TOPIC_ID = UUID("5f7e8cb2-7de3-4b90-b5a2-2deea7c721fb")
 RECORD = PositionRecord(Position(1001, ((5, 0), (7, 900)), TOPIC_ID), generation=4, task=2, released=True)
@@ -129,3 +130,12 @@ def test_a_header_that_tells_no_log_leaves_the_position_unknown(header: bytes | 
 
 def test_a_record_that_another_program_wrote_tells_no_log() -> None:
     assert decode_log(1500, [("traceparent", b"x")]) == Position(1500)
+
+
+def test_a_position_of_a_topic_that_was_deleted_on_the_target_tells_nothing_of_its_successor() -> None:
+    extent = Extent("orders", UUID(int=1), 300)
+    record = PositionRecord(Position(300), 1, 0, extent=extent, is_aligned=True)
+    assert is_of_this_log(record, Topic("orders", UUID(int=1), 1, 1))
+    assert not is_of_this_log(record, Topic("orders", UUID(int=2), 1, 1))
+    assert is_of_this_log(replace(record, extent=None), Topic("orders", UUID(int=2), 1, 1)), "nobody knows"
+    assert not is_of_this_log(replace(record, is_aligned=False), Topic("orders", UUID(int=1), 1, 1))

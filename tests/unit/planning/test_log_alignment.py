@@ -2,15 +2,11 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.ledger.lineage import Extent
-from sparkmirror.ledger.positions import PositionRecord
-from sparkmirror.model import Position, Topic
 from sparkmirror.planning.log_alignment import (
     PROVED_MAX,
     Adopt,
@@ -20,7 +16,6 @@ from sparkmirror.planning.log_alignment import (
     Prove,
     Refuse,
     Verdict,
-    is_of_this_log,
     judge,
     spread_samples,
 )
@@ -147,15 +142,6 @@ def test_records_that_only_the_target_has_are_neither_filled_behind_nor_deleted(
     assert judge(replace(lost, begins=500)) == Fill(Hole(500, 700)), "retention left nothing"
     at_end = replace(lost, source_begins=500)
     assert judge(at_end) == Fill(Hole(500, 700), GoOn()), "as auto.offset.reset = latest"
-
-
-def test_a_position_of_a_topic_that_was_deleted_on_the_target_tells_nothing_of_its_successor() -> None:
-    extent = Extent("orders", UUID(int=1), 300)
-    record = PositionRecord(Position(300), 1, 0, extent=extent, is_aligned=True)
-    assert is_of_this_log(record, Topic("orders", UUID(int=1), 1, 1))
-    assert not is_of_this_log(record, Topic("orders", UUID(int=2), 1, 1))
-    assert is_of_this_log(replace(record, extent=None), Topic("orders", UUID(int=2), 1, 1)), "nobody knows"
-    assert not is_of_this_log(replace(record, is_aligned=False), Topic("orders", UUID(int=1), 1, 1))
 
 
 def test_sequence_numbers_begin_again_and_an_unknown_producer_goes_on_as_the_ledger_says() -> None:
