@@ -157,7 +157,7 @@ def _read_record(cursor: _Cursor, header: BatchHeader) -> Record:
         raise _damaged(header, f"a record stands {offset_delta} offsets after its first")
     record = Record(
         offset=header.base_offset + offset_delta,
-        timestamp=_int64(header.base_timestamp + timestamp_delta),
+        timestamp=wrap_int64(header.base_timestamp + timestamp_delta),
         key=cursor.nullable(),
         value=cursor.nullable(),
         headers=tuple(_read_record_headers(cursor)),
@@ -178,7 +178,7 @@ def _read_record_headers(cursor: _Cursor) -> Iterator[RecordHeader]:
 
 def _write_record(content: bytearray, record: Record, offset_delta: int, base_timestamp: int) -> None:
     body = bytearray(b"\0")
-    _write_varint(body, _int64(record.timestamp - base_timestamp))
+    _write_varint(body, wrap_int64(record.timestamp - base_timestamp))
     _write_varint(body, offset_delta)
     _write_nullable(body, record.key)
     _write_nullable(body, record.value)
@@ -203,7 +203,7 @@ def _write_varint(body: bytearray, number: int) -> None:
     body.append(rest)
 
 
-def _int64(number: int) -> int:
+def wrap_int64(number: int) -> int:
     """Wraps as Java's `long` does, so that every timestamp survives its delta."""
     return (number + (_INT64_SPAN >> 1)) % _INT64_SPAN - (_INT64_SPAN >> 1)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sparkmirror.batch import codecs, crc
 from sparkmirror.batch.header import ATTRIBUTES_AT, HEADER_BYTES, MAGIC, BatchHeader, Codec, parse_header
+from sparkmirror.batch.records import wrap_int64
 from sparkmirror.batch.unpacking import Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.pipeline.relay.schema import RECORD, Row, format_fields
@@ -23,7 +24,6 @@ RECORDS_MAX: Final = 64
 """Of all runs that come together: of more the kernels make less work."""
 _CONTENT_BYTES_MAX: Final = 1 << 20
 _VARINT_BYTES_MAX, _LONG_VARINT_BYTES_MAX = 5, 10
-_INT64_SPAN: Final = 1 << 64
 _AT_OFFSET: Final = 6
 """The columns before it are of rows that are no records, but for the first three and the fifth."""
 
@@ -130,10 +130,8 @@ def _read_records(
 
 
 def _timestamp(header: BatchHeader, later_ms: int) -> int:
-    """In ms since 1970. Wraps as Java's `long` does."""
-    if header.has_append_time:
-        return header.max_timestamp
-    return (header.base_timestamp + later_ms + (_INT64_SPAN >> 1)) % _INT64_SPAN - (_INT64_SPAN >> 1)
+    """In ms since 1970."""
+    return header.max_timestamp if header.has_append_time else wrap_int64(header.base_timestamp + later_ms)
 
 
 def _read_headers(content: bytes, at: int) -> tuple[list[tuple[str, bytes | None]], int]:
