@@ -86,7 +86,8 @@ class SimClusterConnection:
         known = self._cluster.known.versions[inner.API_KEY]
         version = min(known[1], _versions(inner))
         self._correlation += 1
-        frame = encode_request(inner, version, self._correlation, self.settings.client_id)
+        who = f"{self.settings.client_id} of {self._world.thread().process.name}"  # the judge tells processes apart
+        frame = encode_request(inner, version, self._correlation, who)
         answer = self._send(number, frame, until)
         if answer is None:
             return None

@@ -1,7 +1,8 @@
-"""Reads the log of commits, `__consumer_offsets`, to find whether our commit overwrote a higher one of a group.
+"""Reads the log of commits, `__consumer_offsets`, to find whether our commit overwrote one that we had not seen.
 
 Kafka's OffsetCommit knows no compare-and-set, so between reading a group's offset and committing a higher one, a
-consumer may have committed one that is higher still. Only the log of commits still shows it. Used by `sync.group_sync`.
+consumer may have committed one that is higher still, or somebody may have put the group back. Only the log of commits
+still shows it. Used by `sync.group_sync`.
 Record formats: OffsetCommitKey.json and OffsetCommitValue.json of Apache Kafka 4.3.
 """
 
@@ -53,11 +54,15 @@ class CommitLog:
         return found.partitions if found else 0
 
     def overtaken(
-        self, before: Mapping[TopicPartition, int], written: Mapping[str, GroupOffsets]
+        self,
+        before: Mapping[TopicPartition, int],
+        seen: Mapping[str, GroupOffsets],
+        written: Mapping[str, GroupOffsets],
     ) -> dict[str, GroupOffsets]:
-        """Higher offsets that groups committed since `before` and that `written`, our own commits, took the place of.
+        """What others committed since `before` and `written`, our own commits, may not take the place of.
 
-        A partition of the log that only our own commits have made longer is not read. Raises ClusterError.
+        `seen` is where the groups stood when `written` was planned (`overwritten`). A partition of the log that only
+        our own commits have made longer is not read. Raises ClusterError.
         """
         partitions = self._partitions()
         ours: dict[TopicPartition, int] = defaultdict(int)
@@ -72,7 +77,7 @@ class CommitLog:
         for partition, count in ours.items():
             first, end = before.get(partition, 0), ends.get(partition, 0)
             if end - first > count:
-                found |= overwritten(self._commits(partition, first, end), written)
+                found |= overwritten(self._commits(partition, first, end), seen, written)
         return found
 
     def _commits(self, partition: TopicPartition, first: int, end: int) -> list[Commit]:
@@ -90,20 +95,30 @@ class CommitLog:
             log.warning("A commit that crosses ours on %s cannot be restored: %s", self._admin.alias, problem)
 
 
-def overwritten(commits: Iterable[Commit], written: Mapping[str, GroupOffsets]) -> dict[str, GroupOffsets]:
-    """From commits in the log's order: the highest foreign one before ours, unless another commit follows."""
-    lost: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
-    foreign: dict[tuple[str, TopicPartition], Committed] = {}
+def overwritten(
+    commits: Iterable[Commit], seen: Mapping[str, GroupOffsets], written: Mapping[str, GroupOffsets]
+) -> dict[str, GroupOffsets]:
+    """From commits in the log's order: the last foreign one before ours, unless another commit follows.
+
+    It is restored if it is higher than ours, or if it put the group back: ours was planned for where it stood before.
+    One between the two is a step on the way to ours.
+    """
+    logs: dict[tuple[str, TopicPartition], list[Committed]] = defaultdict(list)
     for group, partition, committed in commits:
-        own = written.get(group, {}).get(partition)
-        if own is None:
+        if partition in written.get(group, {}):
+            logs[group, partition].append(committed)
+    lost: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
+    for (group, partition), log_of in logs.items():
+        own = written[group][partition]
+        *earlier, last = log_of
+        if last != own or not earlier:
             continue
-        if committed != own:
-            lost[group].pop(partition, None)
-            foreign[group, partition] = max(committed, foreign.get((group, partition), committed))
-        elif (higher := foreign.get((group, partition))) is not None and higher.offset > own.offset:
-            lost[group][partition] = higher
-    return {group: offsets for group, offsets in lost.items() if offsets}
+        stood = seen.get(group, {}).get(partition)
+        highest = max(one.offset for one in (*earlier, *((stood,) if stood else ())))
+        foreign = earlier[-1]
+        if foreign.offset > own.offset or (foreign.offset < highest and foreign != own):
+            lost[group][partition] = foreign
+    return dict(lost)
 
 
 def commits_partition(group: str, partitions: int) -> int:

@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.translate import TargetLogs, Translate, Translated, is_stale, settle_known
-from sparkmirror.model import TopicPartition
+from sparkmirror.ledger.translate import MapBegin, TargetLogs, Translate, Translated, is_stale, settle_known
+from sparkmirror.model import TopicPartition, is_another_topic
 
 CheckpointKey = tuple[str, TopicPartition]
 """A group and a partition of the target."""
@@ -22,6 +23,9 @@ Checkpoints = dict[CheckpointKey, Checkpoint]
 """The last checkpoint of each group and target partition."""
 Places = dict[CheckpointKey, deque[Committed]]
 """Where checkpoints have put each group lately: a commit there is the mirror's own (`note_place`)."""
+Origins = dict[CheckpointKey, tuple[Checkpoint, UUID]]
+"""A checkpoint, and of which topic of the source the map was that it was translated by; of those that a process has
+written itself, since the records do not tell."""
 _PLACES_MAX: Final = 8
 """By as many a commit may lag behind the last checkpoint, and still be known."""
 
@@ -121,11 +125,13 @@ def plan_renewals(
     remade: Collection[TopicPartition] = (),
     *,
     places: Places,
+    origins: Origins,
 ) -> dict[CheckpointKey, Renewal]:
     """Replacements of checkpoints whose log no longer exists, if they are lower; the log's beginning if no translation
     is known. `source_of` names the source's partition of one that no group has reached. Of logs that are `remade` since
     they were last looked at, all checkpoints are former ones, and what no group has reached may be so on the source.
-    Where the log ends before one of `places`, an earlier checkpoint may have put the group beyond."""
+    Where the log ends before one of `places`, an earlier checkpoint may have put the group beyond. Where the map is of
+    another topic of the source than that of `origins`, a checkpoint beyond its beginning is of a log that was cut."""
     renewals: dict[CheckpointKey, Renewal] = {}
     for key, before in last.items():
         log = logs.get(before.partition)
@@ -135,7 +141,8 @@ def plan_renewals(
         source = source_of(before.partition) if one is None else one.source
         again = None if source is None else settle_known(translate(source, before.upstream), logs)
         is_remade = before.partition in remade
-        is_former = is_remade or is_stale(before, again, log) or _is_overtaken(before, one, logs)
+        begin = _begin_before(before, origins.get(key), again if one is None else one.found)
+        is_former = is_remade or bool(begin) or is_stale(before, again, log) or _is_overtaken(before, one, logs)
         is_beyond = any(place.offset > log.end for place in places.get(key, ()))
         if not (is_former or is_beyond):
             continue
@@ -143,11 +150,32 @@ def plan_renewals(
         found = left if one is None else settle_known(one.found, logs)
         upstream, note = (before.upstream, before.metadata) if one is None else (one.committed[:2])
         after = Checkpoint(before.group, before.partition, upstream, 0 if found is None else found.offset, note)
+        if one is None and begin is not None:
+            after = Checkpoint(before.group, before.partition, begin.upstream, begin.downstream, note)
         if not is_former and after.downstream < before.downstream:
             after = before  # it holds, and less is known of it than when it was written
         if is_beyond or after.downstream < before.downstream:
             renewals[key] = Renewal(before, after, log.end)
     return renewals
+
+
+def _begin_before(
+    before: Checkpoint, origin: tuple[Checkpoint, UUID] | None, found: Translated | None
+) -> MapBegin | None:
+    """Where the map of a topic that was made again on the source begins on the target, if that is before the
+    checkpoint: the log was cut there, and what has grown behind it the group has not read."""
+    begin = None if found is None else found.begin
+    if begin is None or origin is None or origin[0] != before or not is_another_topic(origin[1], begin.source_id):
+        return None
+    return begin if begin.downstream < before.downstream else None
+
+
+def note_origins(origins: Origins, reached: Mapping[CheckpointKey, Reached], written: Iterable[Checkpoint]) -> None:
+    """Of the checkpoints that were written by the maps that groups have reached."""
+    for checkpoint in written:
+        key = checkpoint.group, checkpoint.partition
+        if key in reached and (begin := reached[key].found.begin) is not None:
+            origins[key] = checkpoint, begin.source_id
 
 
 def _is_overtaken(before: Checkpoint, one: Reached | None, logs: TargetLogs) -> bool:

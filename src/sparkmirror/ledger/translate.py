@@ -8,6 +8,7 @@ Called by `ledger.checkpoints` and the CLI.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from uuid import UUID
 
 from sparkmirror.ledger.lineage import Extent
@@ -20,6 +21,15 @@ from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition, is_another_
 from sparkmirror.policy.naming import ReplicationPolicy
 
 
+class MapBegin(NamedTuple):
+    """Where the map of one topic of the source begins: its id, its first offset that translates, and the place of that
+    on the target, or one before it."""
+
+    source_id: UUID
+    upstream: int
+    downstream: int
+
+
 @dataclass(frozen=True, slots=True)
 class Translated:
     """A translated position: the target's partition and offset, and whether the offset is exact.
@@ -27,7 +37,8 @@ class Translated:
     `topic_id` is the target's topic that the map is of, NO_TOPIC_ID where it does not say. `cut` says that the log is
     another one, or shorter, than the map has it (`ledger.target_logs`). `records_end` is set where no record lies
     between it and `offset`; `at_most` where a position that is not exact surely lies at it or before. `is_kept` says
-    that it is the source's offset itself, which says nothing of any other topic.
+    that it is the source's offset itself, which says nothing of any other topic. `begin` is that of the map, where it
+    names the source's topic.
     """
 
     partition: TopicPartition
@@ -38,6 +49,7 @@ class Translated:
     records_end: int | None = field(default=None, compare=False)
     at_most: int | None = field(default=None, compare=False)
     is_kept: bool = False
+    begin: MapBegin | None = field(default=None, compare=False)
 
     def lies_before(self, offset: int) -> bool:
         """Surely: one that is merely lower, because less is known than before, proves nothing."""
@@ -88,7 +100,8 @@ class Translator:
         if answer is None or found is None:
             return answer
         at_most = None if answer.exact else found.at_most(offset)
-        return replace(answer, records_end=found.records_end(offset), at_most=at_most)
+        begin = MapBegin(found.source_id, found.begin, found.segments[0].target)
+        return replace(answer, records_end=found.records_end(offset), at_most=at_most, begin=begin)
 
     def _parted(self, partition: TopicPartition) -> Accepted | None:
         """What was accepted counts no more once the topic was made again, and keeps its offsets."""

@@ -22,11 +22,13 @@ from sparkmirror.ledger.checkpoints import (
     CheckpointKey,
     Checkpoints,
     GroupWrite,
+    Origins,
     Places,
     Reached,
     Renewal,
     forget_places,
     may_move,
+    note_origins,
     note_place,
     plan_checkpoints,
     plan_group_writes,
@@ -80,10 +82,16 @@ class RoundPlan(NamedTuple):
 
 
 class GroupRound:
-    """The groups of one flow. The admins, checkpoints and places belong to the caller."""
+    """The groups of one flow. The admins, checkpoints, places and origins belong to the caller."""
 
     def __init__(
-        self, flow: FlowConfig, source: Admin, target: Admin, checkpoints: Checkpoints, places: Places
+        self,
+        flow: FlowConfig,
+        source: Admin,
+        target: Admin,
+        checkpoints: Checkpoints,
+        places: Places,
+        origins: Origins,
     ) -> None:
         self._flow = flow
         self._source = source
@@ -93,6 +101,8 @@ class GroupRound:
         self._commits = CommitLog(target)
         self._checkpoints = checkpoints
         self._places = places
+        self._origins = origins
+        self._reached: Mapping[CheckpointKey, Reached] = {}
         self._settled: dict[str, float] = {}
         self._looks_at = 0.0
         self._notes = LogNotes(flow.target, flow.ledger_topics.status, flow.name.source)
@@ -123,17 +133,14 @@ class GroupRound:
         committed, failed = self._source_groups.committed(self.groups)
         self._tell(failed)
         wanted = {group: followed_offsets(self._flow, offsets) for group, offsets in committed.items()}
-        reached = translate_groups(wanted, state.translator.translate)
+        self._reached = reached = translate_groups(wanted, state.translator.translate)
         logs = read_target_logs(self._target, self._to_look_at(reached))
         sources = cache(state.sources)
         translate, source_of = state.translator.translate, (lambda at: sources().get(at))
         self._seen = {where: log.topic_id for where, log in logs.items()}
         remade = self._notes.remade(self._target, self._seen) if logs else set()
-        renewals = (
-            plan_renewals(reached, self._checkpoints, logs, translate, source_of, remade, places=self._places)
-            if logs
-            else {}
-        )
+        known = self._checkpoints, logs, translate, source_of, remade
+        renewals = plan_renewals(reached, *known, places=self._places, origins=self._origins) if logs else {}
         return RoundPlan(plan_checkpoints(reached, self._checkpoints, logs, renewals), list(renewals.values()))
 
     def _to_look_at(self, reached: Mapping[CheckpointKey, Reached]) -> set[TopicPartition]:
@@ -144,8 +151,9 @@ class GroupRound:
         self._looks_at = time.monotonic() + _LOOK_AGAIN_SECONDS
         return moving | {partition for _, partition in self._checkpoints}
 
-    def remember(self, written: Iterable[Checkpoint]) -> None:
-        """These checkpoints are the last of their groups."""
+    def remember(self, written: Sequence[Checkpoint]) -> None:
+        """These checkpoints of the round's plan are the last of their groups."""
+        note_origins(self._origins, self._reached, written)
         for checkpoint in written:
             self._checkpoints[checkpoint.group, checkpoint.partition] = checkpoint
             note_place(self._places, checkpoint)
@@ -174,7 +182,7 @@ class GroupRound:
         self._name(left)
         written = {write.group: write.offsets for write in writes if self._write(write.group, write.offsets)}
         if written:
-            self._restore(self._commits.overtaken(before, written))
+            self._restore(self._commits.overtaken(before, on_target, written))
         away = {group for group, problem in failed.items() if not isinstance(problem, AuthorizationFailed)}
         unsettled = away | ({write.group for write in writes} - written.keys())
         if unsettled:
@@ -209,7 +217,7 @@ class GroupRound:
         written = {group: offsets for group, offsets in writes.items() if self._write(group, offsets)}
         self._settled.update(dict.fromkeys(written, now))
         if written:
-            self._restore(self._commits.overtaken(before, written))
+            self._restore(self._commits.overtaken(before, on_target, written))
             self._doubt(written, logs)
 
     def _active(self) -> frozenset[str]:
@@ -272,7 +280,7 @@ class GroupRound:
         return not refused
 
     def _restore(self, overtaken: Mapping[str, GroupOffsets]) -> None:
-        """Gives back what consumers committed between our look and our commit: Kafka knows no compare-and-set."""
+        """Gives back what others committed between our look and our commit: Kafka knows no compare-and-set."""
         for group, offsets in overtaken.items():
             if self._write(group, offsets):
                 self.counts.restored += len(offsets)

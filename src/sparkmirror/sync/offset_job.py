@@ -20,6 +20,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.ledger.checkpoints import Origins
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.setup import ensure_compacted_topic, ensure_ledger_topics, mirror_topics
 from sparkmirror.ledger.syncs import SyncEmitter
@@ -77,6 +78,7 @@ class OffsetJob:
         self._open: _Opened | None = None
         self._syncs_from = self._look_at = 0.0
         self._keeper = MapKeeper(flow)
+        self._origins: Origins = {}
 
     @property
     def seconds_max(self) -> float:
@@ -93,7 +95,7 @@ class OffsetJob:
         """Why some groups were not kept in step, "" if all were. Raises ClusterError if a cluster does not answer."""
         try:
             if self._open is None:
-                self._open = _Opened(self._flow, self._connections)
+                self._open = _Opened(self._flow, self._connections, self._origins)
             elif self._rests(self._open):
                 return ""
             self._look_at = time.monotonic() + _GROUPS_SECONDS
@@ -181,13 +183,14 @@ class OffsetJob:
 class _Opened:
     """The connections of the job until its next failure."""
 
-    def __init__(self, flow: FlowConfig, connections: ExitStack) -> None:
+    def __init__(self, flow: FlowConfig, connections: ExitStack, origins: Origins) -> None:
         source: Admin = connections.enter_context(open_admin(flow.source, "offsets"))
         self.target: Admin = connections.enter_context(open_admin(flow.target, "offsets"))
         on_source = flow.offsets.syncs_location == "source"
         self._syncs_at = source if on_source else self.target
         self.state = connections.enter_context(OffsetState(flow, source, self.target))
-        self.groups = GroupRound(flow, source, self.target, self.state.checkpoints, self.state.places)
+        state = self.state
+        self.groups = GroupRound(flow, source, self.target, state.checkpoints, state.places, origins)
         self.publisher = connections.enter_context(Publisher(flow.target, "offsets"))
         needs_own = on_source and flow.offsets.emit_syncs
         self.syncs_publisher = (

@@ -56,17 +56,38 @@ def commit(offset: int) -> Commit:
     return "g", ORDERS, Committed(offset)
 
 
-def test_a_higher_commit_before_ours_was_overwritten() -> None:
-    assert overwritten([commit(120), commit(150), commit(100)], OURS) == {"g": {ORDERS: Committed(150)}}
+def found(log: list[int], stood: int | None) -> list[int]:
+    """What is restored of a group that stood there when ours, 100, was planned."""
+    seen = {} if stood is None else {"g": {ORDERS: Committed(stood)}}
+    return [one[ORDERS].offset for one in overwritten([commit(offset) for offset in log], seen, OURS).values()]
+
+
+@pytest.mark.parametrize(
+    ("log", "stood", "restored"),
+    [
+        ([120, 150, 100], 50, 150),
+        ([100, 120, 100], 50, 120),
+        ([150, 120, 100], None, 120),
+        ([80, 40, 100], None, 40),
+        ([40, 100], 50, 40),
+        ([-1, 100], 50, -1),
+        ([100, 103, 101, 100], 98, 101),
+        ([100, 103, 99, 100], 98, 99),
+    ],
+)
+def test_a_higher_commit_before_ours_was_overwritten_and_one_that_put_the_group_back(
+    log: list[int], stood: int | None, restored: int
+) -> None:
+    assert found(log, stood) == [restored]
 
 
 @pytest.mark.parametrize(
     "log",
-    [[], [100], [50, 100], [100, 150], [150, 100, 90], [100, 90]],
+    [[], [100], [50, 100], [50, 60, 100], [150, 100, 100], [100, 150], [150, 100, 90], [100, 90]],
 )
-def test_lower_ones_and_what_came_after_ours_stand(log: list[int]) -> None:
-    assert overwritten([commit(offset) for offset in log], OURS) == {}
+def test_steps_on_the_way_to_ours_and_what_came_after_stand(log: list[int]) -> None:
+    assert found(log, 50) == []
 
 
 def test_other_groups_are_not_ours_to_restore() -> None:
-    assert overwritten([("h", ORDERS, Committed(150)), commit(100)], OURS) == {}
+    assert overwritten([("h", ORDERS, Committed(150)), commit(100)], {}, OURS) == {}

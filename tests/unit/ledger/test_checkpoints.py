@@ -1,6 +1,7 @@
 """Which checkpoints and group offsets are written: MirrorMaker's rules where they are sound."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -9,10 +10,12 @@ from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.checkpoints import (
     Checkpoints,
     GroupWrite,
+    Origins,
     Places,
     Renewal,
     forget_places,
     may_move,
+    note_origins,
     note_place,
     plan_checkpoints,
     plan_group_writes,
@@ -23,7 +26,7 @@ from sparkmirror.ledger.checkpoints import (
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.ledger.translate import Translated, Translator
+from sparkmirror.ledger.translate import MapBegin, Translated, Translator
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 
@@ -154,6 +157,7 @@ def renewed(
     source: TopicPartition | None = ORDERS,
     remade: Collection[TopicPartition] = (),
     places: Places | None = None,
+    origins: Origins | None = None,
 ) -> list[Renewal]:
     """`now` is what the checkpoint's source offset translates to, `reached` the group's offset with its translation."""
     offsets = {} if reached is None else {"g": {ORDERS: Committed(reached[0], "new")}}
@@ -164,7 +168,7 @@ def renewed(
     logs = {} if log is None else {REMOTE: log}
     reached_now = translate_groups(offsets, translate)
     known = reached_now, {KEY: last}, logs, translate, lambda _: source, remade
-    return list(plan_renewals(*known, places=places or {}).values())
+    return list(plan_renewals(*known, places=places or {}, origins=origins or {}).values())
 
 
 EMPTY, SHORT, LONG = (Extent(REMOTE.topic, NEW, end) for end in (0, 100, 9_000))
@@ -213,6 +217,23 @@ def test_a_place_behind_a_checkpoint_s_that_translates_to_before_it_renews_it() 
     assert renewed(last, None, LONG, reached=(15, now)) == [Renewal(last, checkpoint(15, 2, "new"), LONG.end)]
     assert renewed(last, None, LONG, reached=(15, Translated(REMOTE, 2, False, NEW))) == [], "less may be known"
     assert renewed(last, None, LONG, reached=(4, now)) == [], "the group went back by itself"
+
+
+def test_a_checkpoint_beyond_the_beginning_of_the_next_topics_map_is_of_a_log_that_was_cut() -> None:
+    """The source's topic was made again, and the target's log was cut and has grown again, between two looks."""
+    last, origins = checkpoint(88, 86, "note"), Origins()
+    was = Translated(REMOTE, 86, True, NEW, begin=MapBegin(OLD, 0, 0))
+    note_origins(origins, translate_groups({"g": {ORDERS: Committed(88)}}, lambda *_: was), [last])
+    now = Translated(REMOTE, 79, False, NEW, begin=MapBegin(NEW, 0, 63))
+    assert renewed(last, now, LONG, origins=origins) == [Renewal(last, checkpoint(0, 63, "note"), LONG.end)]
+    reached = 17, replace(now, offset=66, exact=True)
+    (found,) = renewed(last, now, LONG, reached=reached, origins=origins)
+    assert found.after == checkpoint(17, 66, "new")
+    behind = replace(now, begin=MapBegin(NEW, 0, 90))
+    assert not renewed(last, behind, LONG, origins=origins), "the next topic's records lie behind what it has read"
+    same = replace(now, begin=MapBegin(OLD, 0, 63))
+    assert not renewed(last, same, LONG, origins=origins)
+    assert not renewed(checkpoint(88, 86), now, LONG, origins=origins), "another process wrote this one"
 
 
 def test_a_log_that_was_made_again_between_two_looks_has_no_former_checkpoint_however_long_it_is() -> None:
