@@ -30,6 +30,8 @@ def run_cell(scene: Scene, breakage: Breakage, results: Results | None, second: 
     mode = scene.mode
     if mode.delivery not in breakage.deliveries or mode.brokers < breakage.brokers_min:
         pytest.skip("there is no such thing in this mode")
+    if second is not None and second.replaces_topic and mode.delivery == IDENTICAL:
+        pytest.skip("what a topic that is made again leaves at its offsets, a person has to remove")
     cell = Result(breakage.name, mode.promise, mode.brokers, SEED, second=second.name if second else "")
     if results is not None and os.environ.get("FAULTS_RESUME") and results.is_well(cell):
         pytest.skip("its result is kept")
