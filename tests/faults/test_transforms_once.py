@@ -86,6 +86,22 @@ def test_whatever_is_killed_all_that_became_of_a_record_comes_once(story: Story)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("is_once", [True, False])
+def test_whatever_is_killed_records_that_stay_where_they_belong_are_all_there(story: Story, is_once: bool) -> None:
+    """Those that 7 divides are dropped, of the others the key is set; no lane is needed."""
+    number = "cast(substring(cast(value AS string), 1, 11) AS bigint)"
+    lines = [*(EXACTLY_ONCE if is_once else ()), f"transforms.where = {number} % 7 <> 0", "transforms.set.key = topic"]
+    with story.writer() as writer:
+        kill_whatever_runs(story, writer, lines)
+    client = {"bootstrap.servers": story.target, "isolation.level": "read_committed"}
+    for source, messages in read_messages(client, story.remote_topic):
+        found = [int(message.value()[:11]) for message in messages]
+        wanted = [one for one in range(writer.produced[source]) if one % 7]
+        assert (found if is_once else sorted(set(found))) == wanted, f"partition {source}"
+    assert story.positions() == writer.produced
+
+
+@pytest.mark.long
 def test_with_older_transactions_a_killed_worker_and_a_killed_target_repeat_nothing(
     first_protocol_story: Story, first_protocol_target: KafkaCluster
 ) -> None:

@@ -95,6 +95,11 @@ class Transforms:
     schemas: SchemaRegistries | None = None
 
     @property
+    def may_multiply(self) -> bool:
+        """Whether a step can make several records of one."""
+        return any(isinstance(step, Explode | CallFunction) for step in self.steps)
+
+    @property
     def databases(self) -> tuple[LookupTable, ...]:
         """Those of the tables that databases have; none where no step could look anything up."""
         return tuple(table for table in self.tables if table.jdbc is not None) if self.steps else ()

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.delivery import Arrival
 from sparkmirror.pipeline.relay.board import Announcement, Listener
 
 
 class _RowBatch(NamedTuple):
     announced: int
-    rows: tuple[Delivery | Bundle, ...]
+    rows: tuple[Arrival, ...]
 
 
 class Arrivals:
@@ -27,10 +27,10 @@ class Arrivals:
     def __init__(self, listener: Listener | None) -> None:
         self._listener = listener
         self._waiting: deque[_RowBatch] = deque()
-        self._rows: deque[Delivery | Bundle] = deque()
+        self._rows: deque[Arrival] = deque()
         self._batches = 0
 
-    def put(self, rows: Iterable[Delivery | Bundle], announced: int) -> None:
+    def put(self, rows: Iterable[Arrival], announced: int) -> None:
         """A batch of rows, before which the reader made so many announcements."""
         self._waiting.append(_RowBatch(announced, tuple(rows)))
 
@@ -38,7 +38,7 @@ class Arrivals:
         """The announcements that come next; none where a row does, or as long as they are not here."""
         return () if self._rows or self._listener is None else self._listener.take(self._batches)
 
-    def take_row(self) -> Delivery | Bundle | None:
+    def take_row(self) -> Arrival | None:
         """The row that comes next, after `take_announced` had nothing; None as long as it is not here."""
         while not self._rows:
             if not self._may_begin_batch():

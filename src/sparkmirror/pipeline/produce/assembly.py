@@ -115,7 +115,7 @@ def assemble(
     admission = RangeAdmission(
         guarantee, progress, drain, lambda lane: dispatch.connection_of(lane) is not None, clock
     )  # fmt: skip
-    routing = Routing(peer, gate, task_metrics, log_check, admission, effects, clock)
+    routing = Routing(gate, task_metrics, log_check, admission, effects, clock)
     answer_taker = (AnswerTaker if aligned is None else AlignedAnswers)(
         routing, guarantee, log_check, progress, isolation, brokers, limits, task_metrics, effects,
         clamps=options.packing.clamp_timestamps, clock=clock,

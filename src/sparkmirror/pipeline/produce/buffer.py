@@ -92,15 +92,14 @@ class PartitionBuffer(PartitionLife):
 
     # Taking runs in.
 
-    def accept(self, queued: QueuedRecords) -> None:
+    def accept(self, queued: QueuedRecords, made_bytes: int = 0) -> None:
         """Queue a run that begins at `position`. Its first batch may begin earlier: then it is cut.
-        A run without bytes (a gap, or a topic that is not mirrored) only moves the position.
-        """
+        A run without bytes, its own or `made_bytes`, only moves the position (a gap, a topic that is not mirrored)."""
         if self.idle:
             now = self._clock.monotonic()
             self._in_flight.rested(now - self.progressed_at)
             self.progressed_at = now
-        self._waiting.add(queued)
+        self._waiting.add(queued, len(queued.data) + made_bytes)
         self.position = queued.next_offset
         if queued.turned is not None:
             self.turns = queued.turned.turns
@@ -223,8 +222,9 @@ class PartitionBuffer(PartitionLife):
         else:
             return None
         sequence = self._in_flight.stamp(data, header, transactional)
-        if queued.leader_epoch != self._handed_on.leader_epoch:
-            self._handed_on = self._handed_on.read(queued.leader_epoch, spans[0].first_offset)
+        if queued.leader_epoch != self._handed_on.leader_epoch:  # of made ones, the first records may be left out
+            begins = spans[0].first_offset if queued.rewriting is None else queued.first_offset
+            self._handed_on = self._handed_on.read(queued.leader_epoch, begins)
         lineage, sent_at = self._handed_on, self._clock.monotonic()
         batch = Batch(data, sequence, spans, header.records_count, next_offset, lineage, queued, sent_at)
         queued.open_batches += 1
@@ -236,7 +236,7 @@ class PartitionBuffer(PartitionLife):
         refused = self._in_flight.next_again
         fresh = self._packing.refit(refused, self.limits, self.unpacking)
         for batch in fresh[:-1]:  # the last may stand before a gap
-            batch.lineage = self.lineage.read(refused.queued.leader_epoch, refused.spans[0].first_offset)
+            batch.lineage = self.lineage.read(refused.queued.leader_epoch, self.acknowledged)
         self._in_flight.refit(fresh, (producer_id, producer_epoch), transactional)
 
     def _traffic(self) -> Traffic:

@@ -1,4 +1,4 @@
-"""What the row thread hands to the sender thread: a run, or a range whose records go to several partitions.
+"""What the row thread hands to the sender thread: a run, or a range of records that transforms or a partitioner made.
 
 Made by `pipeline.produce.writer`, `pipeline.produce.record_writer` and `pipeline.produce.repartition`, for
 `pipeline.produce.produce_task`, `pipeline.produce.gate` and `pipeline.produce.routing`.
@@ -37,7 +37,20 @@ class Bundle(NamedTuple):
     `problem` says why the range cannot be passed on.
     """
 
-    delivery: "Delivery"
+    delivery: Delivery
     size_bytes: int
     pieces: "tuple[tuple[TopicPartition, Piece], ...]" = ()
     problem: str = ""
+
+
+class MadeRange(NamedTuple):
+    """As `Bundle`, of a flow all of whose records stay in the partition that mirrors theirs, where each becomes one
+    record, or none."""
+
+    delivery: Delivery
+    size_bytes: int
+    pieces: "tuple[Piece, ...]" = ()
+    problem: str = ""
+
+
+Arrival = Delivery | Bundle | MadeRange

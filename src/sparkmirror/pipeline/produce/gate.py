@@ -8,6 +8,7 @@ row has explained that, the run is refused, and the reader is ordered to read ag
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from sparkmirror.batch.unpacking import Unpacking, UnpackingBudget
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -17,14 +18,14 @@ from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_EPOCH, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.delivery import Delivery
+from sparkmirror.pipeline.produce.delivery import Delivery, MadeRange
 from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
-from sparkmirror.pipeline.produce.effects import Effects, Hold
+from sparkmirror.pipeline.produce.effects import Advance, Effects, Hold
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.progress import Progress
-from sparkmirror.pipeline.produce.queued_records import QueuedRecords, free_nothing
+from sparkmirror.pipeline.produce.queued_records import MadePieces, QueuedRecords, free_nothing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import GapRow, PlanRow
 from sparkmirror.pipeline.relay.ring import RingPeer
@@ -119,9 +120,40 @@ class SequenceGate:
         buffer.accept(queued)
         return buffer
 
-    def may_route(self, buffer: PartitionBuffer, delivery: Delivery) -> bool:
-        """Whether a range of records continues its partition. Routed records cannot be cut: a range that begins too low
-        is read again."""
+    def take_range(self, made: MadeRange) -> PartitionBuffer | None:
+        """Queue a range of records in the batches that they became, its problem behind them; returns its buffer, which
+        may now have a batch to send."""
+        delivery, pieces = made.delivery, made.pieces
+        free = partial(self.free_range, delivery, made.size_bytes)
+        buffer = self.buffers.get(delivery.partition) if delivery.partition else None
+        if buffer is None or not self.may_accept(buffer, delivery):
+            free()
+            return None
+        assert delivery.target_topic is not None, "the flow names the topic"
+        buffer.aim(delivery.target_topic, self._limits.of(delivery.target_topic))
+        first, following = buffer.position, delivery.next_offset
+        queued = QueuedRecords(delivery.payload, first, following, free, delivery.fetched_at_ms)
+        queued.leader_epoch = delivery.leader_epoch
+        if not (pieces or made.problem):
+            buffer.accept(queued)
+            self._effects.append(Advance(buffer, []))
+            return None
+        queued.rewriting = MadePieces(pieces, first, following, made.problem)
+        buffer.accept(queued, sum([len(piece.data) for piece in pieces]))
+        return buffer
+
+    def free_range(self, delivery: Delivery, size_bytes: int) -> None:
+        """Give the memory of the run that a range was made of back to the reader."""
+        if self._peer is None:
+            return
+        if delivery.lease is not None:
+            self._peer.give_back(delivery.lease)
+        else:
+            self._peer.free_inline(size_bytes)
+
+    def may_accept(self, buffer: PartitionBuffer, delivery: Delivery) -> bool:
+        """Whether a range of records continues its partition. It cannot be cut: one that begins too low is read
+        again."""
         if not self._is_next(buffer, delivery):
             return False
         if delivery.first_offset < buffer.position:

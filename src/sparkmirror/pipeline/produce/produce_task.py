@@ -20,7 +20,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce import effects as wanted
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
-from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
 from sparkmirror.pipeline.produce.effects import Effect
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.task_parts import Parts
@@ -98,10 +98,14 @@ class ProduceTask:
                 self._offer_fresh(() if touched is None else (touched,))
         return are_gathered
 
-    def take(self, arrived: Delivery | Bundle) -> None:
-        """Take a row, or a range of records that go to several partitions."""
+    def take(self, arrived: Arrival) -> None:
+        """Take a row, or a range of records."""
         self._direct.send()
-        self._offer_fresh(self._routing.take(arrived) if isinstance(arrived, Bundle) else self._take_row(arrived))
+        if isinstance(arrived, Bundle):
+            self._offer_fresh(self._routing.take(arrived))
+        else:
+            touched = self._gate.take_range(arrived) if isinstance(arrived, MadeRange) else self._take_row(arrived)
+            self._offer_fresh(() if touched is None else (touched,))
 
     def _offer_fresh(self, fresh: Sequence[PartitionBuffer]) -> None:
         if self._effects:
@@ -111,7 +115,7 @@ class ProduceTask:
                 self._isolation.back_off(buffer, until)
             self._dispatch.offer(buffer)
 
-    def _take_row(self, delivery: Delivery) -> Sequence[PartitionBuffer]:
+    def _take_row(self, delivery: Delivery) -> PartitionBuffer | None:
         """The buffer that may now have a batch to send, if there is one."""
         touched: PartitionBuffer | None = None
         match delivery.kind:
@@ -132,7 +136,7 @@ class ProduceTask:
                 self.take_plan(PlanRow.parse(bytes(delivery.payload)))
             case _:
                 self._gate.take_fault(delivery)
-        return () if touched is None else (touched,)
+        return touched
 
     # What the sockets bring.
 

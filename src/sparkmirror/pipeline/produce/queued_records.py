@@ -3,7 +3,7 @@
 Owned by `pipeline.produce.buffer`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -72,7 +72,7 @@ class Rewriting:
             self._look_ahead()
         if self.has_more:
             return Making(piece, self.reached)
-        return Making(piece, self._next_offset)
+        return Making(piece, self.reached if self.has_more else self._next_offset)
 
     def _look_ahead(self) -> None:
         """Raises UnpackingBusy; making then begins again behind the last piece."""
@@ -88,6 +88,40 @@ class Rewriting:
         except UnpackingBusy:
             self._pieces = None
             raise
+
+
+class MadePieces:
+    """As `Rewriting`, of pieces that are made already. Behind them comes the `problem`, if there is one. All
+    that became of a source offset is in one piece."""
+
+    __slots__ = ("_at", "_next_offset", "_pieces", "_problem", "reached")
+
+    def __init__(self, pieces: Sequence[Piece], first_offset: int, next_offset: int, problem: str = "") -> None:
+        self._pieces = pieces
+        self._at = 0
+        self.reached = first_offset
+        self._next_offset = next_offset
+        self._problem = problem
+
+    @property
+    def has_more(self) -> bool:
+        return self._at < len(self._pieces) or bool(self._problem)
+
+    def peek(self) -> Piece | None:
+        return self._pieces[self._at] if self._at < len(self._pieces) else None
+
+    def park(self) -> None:
+        """There is nothing to free."""
+
+    def take(self) -> Making | None:
+        if self._at == len(self._pieces):
+            if self._problem:
+                raise ProtocolError(self._problem)
+            return None
+        piece = self._pieces[self._at]
+        self._at += 1
+        self.reached = piece.spans[-1].next_offset
+        return Making(piece, self.reached if self.has_more else self._next_offset)
 
 
 class QueuedRecords:
@@ -120,7 +154,7 @@ class QueuedRecords:
         self.on_free = on_free
         self.at = 0
         self.header: BatchHeader | None = None
-        self.rewriting: Rewriting | None = None
+        self.rewriting: Rewriting | MadePieces | None = None
         self.whole_from = -1
         self.pass_until = 0
         self.leader_epoch = NO_EPOCH
@@ -252,8 +286,7 @@ class QueuedRecords:
                 return None
             copy = QueuedRecords(memoryview(b""), self.first_offset, making.next_offset, free_nothing)
             copy.leader_epoch = self.leader_epoch
-            kept = [making.piece]
-            copy.rewriting = Rewriting(lambda _: iter(kept), self.first_offset, making.next_offset)
+            copy.rewriting = MadePieces((making.piece,), self.first_offset, making.next_offset)
             return copy
         header = self.header
         size = header.total_bytes if header is not None else self.left_bytes

@@ -47,7 +47,7 @@ class Origin:
     codec: "Codec"
 
 
-Pieces = list[tuple[TopicPartition, "Piece"]]
+Pieces = tuple[tuple[TopicPartition, "Piece"], ...]
 
 
 def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, sizes: Sizes) -> Pieces:
@@ -58,13 +58,13 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
     Unroutable for a topic that cannot be, and what `pipeline.produce.kept_records.join` and `sizes` raise.
     """
     if not any(batch.num_rows for batch in rows):
-        return []
+        return ()
     home = TopicPartition(origin.remote_topic, origin.source.partition)
     if not kept.returned and (piece := join_few(rows, kept)) is not None:
-        return [(home, piece)]
+        return ((home, piece),)
     _check_size(rows, kept.returned, origin)
     whole = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
-    pieces: Pieces = []
+    pieces: list[tuple[TopicPartition, Piece]] = []
     for part in join(whole, kept, origin.codec, BATCH_BYTES_MAX):
         if part.piece is not None:
             pieces.append((home, part.piece))
@@ -75,7 +75,18 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
         columns = decode_batch(part.batch, kept.bound) if part.columns is None else part.columns
         for target, picked in _lanes(part.rows, columns, kept.returned, origin, sizes):
             pieces.extend((target, piece) for piece in encode_batches(picked, origin.codec))
-    return pieces
+    return tuple(pieces)
+
+
+def staying(pieces: Pieces, origin: Origin) -> tuple["Piece", ...]:
+    """The batches, where no step can send a record elsewhere, or make several of one. Raises Unroutable if one did: a
+    position between two batches would not say what of its record the target has."""
+    home = TopicPartition(origin.remote_topic, origin.source.partition)
+    for target, piece in pieces:
+        if target != home or any(span.more for span in piece.spans):
+            at = f"offset {piece.spans[0].first_offset}"
+            raise Unroutable(f"{origin.source}: what the transforms make from {at} on no step of theirs can make")
+    return tuple([piece for _, piece in pieces])
 
 
 def _check_size(rows: Sequence[pa.RecordBatch], returned: frozenset[str], origin: Origin) -> None:

@@ -21,10 +21,11 @@ from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions
-from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
 from sparkmirror.pipeline.produce.kept_records import Kept
-from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
+from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces, staying
 from sparkmirror.pipeline.produce.writer import WritingTask
+from sparkmirror.pipeline.relay.options import TARGET_COLUMNS
 from sparkmirror.pipeline.relay.schema import (
     DEAD,
     FLUSH,
@@ -52,6 +53,7 @@ class RecordTask(WritingTask):
         self._listens = False
         self._flow = flow
         self._returned = returned
+        self._all_stay = returned.isdisjoint(TARGET_COLUMNS) and not flow.transforms.may_multiply
         self._bound = bound_for(flow.unpacked_bytes_max)
         self._unpacking: defaultdict[TopicPartition, Unpacking] = defaultdict(Unpacking)
         self._sizes = TopicSizes(flow)
@@ -63,7 +65,7 @@ class RecordTask(WritingTask):
         stretches, flushed = _sort_out(batch)
         controls = [at for start, stop, is_control in stretches if is_control for at in range(start, stop)]
         closing = iter(rows_at(batch, controls) if controls else ())
-        ready: list[Delivery | Bundle] = []
+        ready: list[Arrival] = []
         for start, stop, is_control in stretches:
             if not is_control:
                 self._open.append(batch.slice(start, stop - start))
@@ -82,7 +84,7 @@ class RecordTask(WritingTask):
         if self._peer is not None and begun > known:
             self._peer.note_taken(begun - known)
 
-    def _close(self, batch: pa.RecordBatch, at: int, row: Row, codec: int | None) -> Iterator[Delivery | Bundle]:
+    def _close(self, batch: pa.RecordBatch, at: int, row: Row, codec: int | None) -> Iterator[Arrival]:
         payload = batch.column(_PAYLOAD_OF_RECORDS)[at]
         if row.kind == PLAN and self._sender is None:
             self._begin(payload.as_py())
@@ -94,12 +96,12 @@ class RecordTask(WritingTask):
             return
         rows, self._open = self._open, []
         if row.kind == RUN:
-            yield self._route(delivery, rows, row.bytes, Codec(codec or 0))
+            yield self._make_range(delivery, rows, row.bytes, Codec(codec or 0))
         else:
             reason = payload.as_py().decode()
             yield from self._refuse(delivery, rows, row.bytes, batch.column("offset")[at].as_py(), reason)
 
-    def _route(self, run: Delivery, rows: list[pa.RecordBatch], size: int, codec: Codec) -> Bundle:
+    def _make_range(self, run: Delivery, rows: list[pa.RecordBatch], size: int, codec: Codec) -> Bundle | MadeRange:
         assert run.partition is not None
         remote = self._flow.remote_topic(run.partition.topic)
         bare = run._replace(target_topic=remote, payload=_EMPTY)
@@ -107,20 +109,25 @@ class RecordTask(WritingTask):
         try:
             kept = Kept(run.payload, self._returned, self._bound, self._unpacking[run.partition])
             pieces = make_pieces(rows, kept, origin, self._sizes.count)
+            return MadeRange(bare, size, staying(pieces, origin)) if self._all_stay else Bundle(bare, size, pieces)
         except (Unroutable, ProtocolError) as problem:
-            return Bundle(bare, size, (), str(problem))
-        return Bundle(bare, size, tuple(pieces))
+            return self._broken(bare, size, str(problem))
+
+    def _broken(self, run: Delivery, size: int, problem: str) -> Bundle | MadeRange:
+        return MadeRange(run, size, (), problem) if self._all_stay else Bundle(run, size, (), problem)
 
     def _refuse(
         self, delivery: Delivery, rows: list[pa.RecordBatch], size: int, at: int, reason: str
-    ) -> Iterator[Bundle]:
+    ) -> Iterator[Bundle | MadeRange]:
         """The records before the offset `at`, which cannot be read, go on; what is left of the run waits."""
         if delivery.lease is not None and at > delivery.first_offset:
             readable = _whole_before(delivery.payload, at)
             before = delivery._replace(kind=RUN, next_offset=at, lease=None, payload=readable)
-            yield self._route(before, rows, 0, _codec_of(readable))
-        rest = delivery._replace(kind=RUN, first_offset=at, target_topic=None, payload=_EMPTY)
-        yield Bundle(rest, size, (), reason)
+            yield self._make_range(before, rows, 0, _codec_of(readable))
+        assert delivery.partition is not None
+        remote = self._flow.remote_topic(delivery.partition.topic)
+        rest = delivery._replace(kind=RUN, first_offset=at, target_topic=remote, payload=_EMPTY)
+        yield self._broken(rest, size, reason)
 
     def _close_clients(self) -> None:
         self._sizes.close()

@@ -28,7 +28,6 @@ from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.range_admission import Answer, RangeAdmission
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
-from sparkmirror.pipeline.relay.ring import RingPeer
 
 
 class QueuedLaneRecords(QueuedRecords):
@@ -62,7 +61,6 @@ class Routing:
 
     def __init__(
         self,
-        peer: RingPeer | None,
         gate: SequenceGate,
         task_metrics: TaskMetrics,
         log_check: TargetLogCheck,
@@ -71,7 +69,6 @@ class Routing:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._clock = clock
-        self._peer = peer
         self._gate = gate
         self._task_metrics = task_metrics
         self._log_check = log_check
@@ -85,9 +82,9 @@ class Routing:
     def take(self, bundle: Bundle) -> list[PartitionBuffer]:
         """Queue a range; returns the lanes that have a batch to send."""
         delivery = bundle.delivery
-        free = partial(self._free, bundle)
+        free = partial(self._gate.free_range, delivery, bundle.size_bytes)
         buffer = self._gate.buffers.get(delivery.partition) if delivery.partition else None
-        if buffer is None or not self._gate.may_route(buffer, delivery):
+        if buffer is None or not self._gate.may_accept(buffer, delivery):
             free()
             return []
         queued = QueuedRecords(delivery.payload, buffer.position, delivery.next_offset, free, delivery.fetched_at_ms)
@@ -254,14 +251,6 @@ class Routing:
                 lane.retry_soon(self._clock.monotonic())
                 self._effects.append(BackOff(lane, lane.retry_at))
         self._refused.clear()
-
-    def _free(self, bundle: Bundle) -> None:
-        if self._peer is None:
-            return
-        if bundle.delivery.lease is not None:
-            self._peer.give_back(bundle.delivery.lease)
-        else:
-            self._peer.free_inline(bundle.size_bytes)
 
 
 def _first_offset(batch: Batch) -> int:

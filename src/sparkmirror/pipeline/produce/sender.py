@@ -20,7 +20,7 @@ from sparkmirror.pipeline.produce.arrivals import Arrivals
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.connection import ProduceConnection
 from sparkmirror.pipeline.produce.coordinator import Coordinator
-from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.delivery import Arrival
 from sparkmirror.pipeline.produce.produce_task import ProduceTask
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -76,7 +76,7 @@ class Sender:
         self._task.prefetch()
         self._thread.start()
 
-    def put(self, *rows: Delivery | Bundle, announced: int = 0) -> None:
+    def put(self, *rows: Arrival, announced: int = 0) -> None:
         """A batch of the reader's rows, before which it made so many announcements."""
         self._arrivals.put(rows, announced)
         self._wake()

@@ -16,9 +16,9 @@ class WaitingRuns:
         self._linger = linger
         self.runs: deque[QueuedRecords] = deque()
 
-    def add(self, queued: QueuedRecords) -> None:
+    def add(self, queued: QueuedRecords, size_bytes: int) -> None:
         self.runs.append(queued)
-        self._linger.add(len(queued.data))
+        self._linger.add(size_bytes)
 
     def take_finished(self) -> QueuedRecords | None:
         """Remove a run without a batch to send from the head; None if there is none.

@@ -17,7 +17,7 @@ from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.aligned_offsets import AlignmentOptions
 from sparkmirror.pipeline.produce.assembly import SenderOptions
-from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.delivery import Arrival, Delivery
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.receipts import Receipt
@@ -55,7 +55,7 @@ class WritingTask:
         self._peer: RingPeer | None = None
         self._sender: Sender | None = None
         self._reader_pid = 0
-        self._pending: list[Delivery | Bundle] = []
+        self._pending: list[Arrival] = []
         self.number = -1
 
     @property
@@ -104,7 +104,7 @@ class WritingTask:
         self._sender = Sender(self._options, plan, self._peer)
         self._sender.start()
 
-    def _read(self, row: Sequence[Any], inline: pa.Scalar) -> Delivery | Bundle:
+    def _read(self, row: Sequence[Any], inline: pa.Scalar) -> Arrival:
         """A delivery from a row and its payload, which stands beside it."""
         kind, topic, partition, first, following, _, records, size, latest, high, fetched, *log, lease, _, to = row
         payload = _EMPTY
@@ -118,7 +118,7 @@ class WritingTask:
         by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
         return by_key or delivery
 
-    def _put(self, *deliveries: Delivery | Bundle, announced: int = 0) -> None:
+    def _put(self, *deliveries: Arrival, announced: int = 0) -> None:
         sender = self._sender
         assert sender is not None, "the reader's first row is a plan row"
         sender.put(*deliveries, announced=announced)

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 CONTENT_COLUMNS: Final = frozenset({"key", "value", "headers"})
 CARRIED_COLUMNS: Final = CONTENT_COLUMNS | {"timestamp"}
 """Columns of a record that a flow's rows have only where a step reads them."""
-RETURNED_COLUMNS: Final = CARRIED_COLUMNS | {"target_topic", "target_partition"}
+TARGET_COLUMNS: Final = frozenset({"target_topic", "target_partition"})
+"""Where a record goes, which is to the partition that mirrors its own where no step sets them."""
+RETURNED_COLUMNS: Final = CARRIED_COLUMNS | TARGET_COLUMNS
 """Columns that the writer takes from rows only where a step sets them."""
 STANDALONE = "standalone"
 """The run of queries that are started without a run's name; no command is sent to it, as it could mean any of them."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.arrivals import Arrivals
-from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.delivery import Arrival, Delivery
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, Ring, RingPeer
 from sparkmirror.pipeline.relay.schema import EXTENT, RUN
@@ -56,11 +56,11 @@ class Task:
     def take(self) -> None:
         while arrived := self.next_ones():
             for one in arrived:
-                assert not isinstance(one, Bundle)
+                assert isinstance(one, Announcement | Delivery)
                 self.taken.append((one.kind if isinstance(one, Delivery) else "announced", one.first_offset))
         assert not self.arrivals
 
-    def next_ones(self) -> Sequence[Announcement | Delivery | Bundle]:
+    def next_ones(self) -> Sequence[Announcement | Arrival]:
         """As the sender takes them."""
         if announced := self.arrivals.take_announced():
             return announced

@@ -17,7 +17,7 @@ from sparkmirror.batch.header import ATTRIBUTES_AT, parse_header
 from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.answers import BatchOutcome, judge
+from sparkmirror.pipeline.produce.answers import BatchOutcome, judge, leaves_doubt
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.limits import TargetLimits
@@ -234,7 +234,8 @@ class Copying(RuleBasedStateMachine):
     def retry_time_comes(self) -> None:
         if self.buffer.retry_at:
             self.buffer.resume()
-            self.ring.order(self.buffer.slot, paused=False, offset=self.buffer.acknowledged)
+            if self.buffer.idle:  # kept batches go out first
+                self.ring.order(self.buffer.slot, paused=False, offset=self.buffer.acknowledged)
 
     # The target.
 
@@ -265,7 +266,7 @@ class Copying(RuleBasedStateMachine):
         self.ghosts += sent[served : data.draw(st.integers(served, len(sent)))]
         lost, self.wire = self.wire, deque()
         for batch, _ in lost:
-            self.buffer.retry(batch)
+            self.buffer.retry(batch, in_doubt=True)
             if self.buffer.is_failed:
                 self._settle_failed()
 
@@ -287,7 +288,7 @@ class Copying(RuleBasedStateMachine):
                 buffer.fall_back()
                 self.ring.order(buffer.slot, paused=False, offset=buffer.position)
         elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED):
-            buffer.retry(batch)
+            buffer.retry(batch, in_doubt=leaves_doubt(error))
         else:
             assert outcome is BatchOutcome.FAILED, f"error {error} would restart the task"
             buffer.refuse(batch, in_doubt=False)
@@ -299,7 +300,10 @@ class Copying(RuleBasedStateMachine):
 
     def _settle_failed(self) -> None:
         if self.buffer.quiet and self.buffer.state is State.FAILING:
-            self.buffer.rewind()
+            if self.buffer.is_in_doubt:
+                self.buffer.keep_sent()
+            else:
+                self.buffer.rewind()
             self.buffer.settle(1.0)
 
     # What must hold.

@@ -177,7 +177,7 @@ def _without(rows: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
     return rows
 
 
-def _records(pieces: list[Any]) -> list[tuple[int, bytes | None, bytes | None, Any, int]]:
+def _records(pieces: Any) -> list[tuple[int, bytes | None, bytes | None, Any, int]]:
     found = []
     for _, piece in pieces:
         offsets = source_offsets(piece.spans)

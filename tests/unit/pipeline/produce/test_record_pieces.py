@@ -142,8 +142,8 @@ def test_more_than_can_be_counted_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_left_is_nothing_to_send() -> None:
-    assert make_pieces([rows().slice(0, 0)], NOTHING_KEPT, ORIGIN, no_sizes) == []
-    assert make_pieces([], NOTHING_KEPT, ORIGIN, no_sizes) == []
+    assert make_pieces([rows().slice(0, 0)], NOTHING_KEPT, ORIGIN, no_sizes) == ()
+    assert make_pieces([], NOTHING_KEPT, ORIGIN, no_sizes) == ()
 
 
 @pytest.mark.parametrize("topic", ["", "a b", "..", "__consumer_offsets", "mm2-offsets.A.internal", "x" * 250])

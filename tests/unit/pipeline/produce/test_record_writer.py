@@ -10,9 +10,10 @@ from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import record_rows
 from sparkmirror.pipeline.produce.assembly import SenderOptions
-from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
+from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, MadeRange
 from sparkmirror.pipeline.produce.record_writer import RecordTask
 from sparkmirror.pipeline.produce.writer import sender_options
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD_SCHEMA, RUN, WRITTEN_COLUMNS, Row, padding
 
 HOME = TopicPartition("A.orders", 2)
@@ -37,11 +38,11 @@ class Peer:
 class Task(RecordTask):
     def __init__(self, options: SenderOptions, flow: Any, returned: frozenset[str], payload: bytes | None) -> None:
         super().__init__(options, flow, returned)
-        self.given: list[Delivery | Bundle] = []
+        self.given: list[Arrival] = []
         peer: Any = None if payload is None else Peer(payload)
         self._peer = peer
 
-    def _put(self, *deliveries: Delivery | Bundle, announced: int = 0) -> None:
+    def _put(self, *deliveries: Arrival, announced: int = 0) -> None:
         assert not announced
         self.given += deliveries
 
@@ -74,14 +75,14 @@ def test_the_batches_before_a_damaged_one_go_out_and_its_memory_is_held_once(
     for rows in record_rows.Decoding(frozenset()).records(run, memoryview(payload)):
         task.take(_written(rows))
     *before, rest = task.given
-    assert isinstance(rest, Bundle) and rest.problem and rest.pieces == ()
+    assert isinstance(rest, MadeRange) and rest.problem and rest.pieces == ()
     stands_at = 10 + 5 * whole if whole else 12
     assert (rest.delivery.first_offset, rest.delivery.next_offset) == (stands_at, 25)
-    passed = [one for one in before if isinstance(one, Bundle)]
-    pieces = [piece for one in passed for _, piece in one.pieces]
+    passed = [one for one in before if isinstance(one, MadeRange)]
+    pieces = [piece for one in passed for piece in one.pieces]
     values = [int(record.value or b"") for piece in pieces for record in decode_records(piece.data)]
     assert values == list(range(12, stands_at)), "from the first offset that was asked for"
-    assert all(target == HOME for one in passed for target, _ in one.pieces)
+    assert all(one.delivery.target_topic == HOME.topic for one in (*passed, rest))
     assert [(one.delivery.first_offset, one.delivery.next_offset) for one in passed] == (
         [(12, stands_at)] if whole else []
     )
@@ -89,6 +90,31 @@ def test_the_batches_before_a_damaged_one_go_out_and_its_memory_is_held_once(
     assert leases.count(LEASE) == is_leased, "given back once, by what comes last"
     assert rest.delivery.lease == (LEASE if is_leased else None)
     assert sum(one.size_bytes for one in (*passed, rest)) == len(payload), "each byte is accounted for once"
+
+
+@pytest.mark.parametrize(
+    ("lines", "returned", "may_route"),
+    [
+        ("transforms.where = true", (), False),
+        ("transforms.set.value = key", ("value", "timestamp"), False),
+        ("transforms.set.topic = 'audit'", ("target_topic",), True),
+        ("transforms.set.partition = 0", ("target_partition",), True),
+        ("transforms.explode = array(1)", (), True),
+        ("transforms.function = some:function", (), True),
+    ],
+)
+def test_ranges_are_routed_only_where_a_step_can_send_a_record_elsewhere_or_make_several_of_one(
+    lines: str, returned: tuple[str, ...], may_route: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payload = encode_batch([(b"k", b"v")])
+    run = Row(RUN, "orders", 2, 0, 1, 1, 1, len(payload), payload=payload)
+    flow = flow_of(f"{lines}\n")
+    task = Task(sender_options(flow), flow, frozenset(returned), None)
+    monkeypatch.setattr(task._sizes, "count", lambda _topic, _source: 3)
+    for rows in record_rows.Decoding(CARRIED_COLUMNS).records(run, memoryview(payload)):
+        task.take(_written(rows))
+    (made,) = task.given
+    assert isinstance(made, Bundle if may_route else MadeRange)
 
 
 def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> None:

@@ -98,7 +98,7 @@ class Story:
         self.transaction = Transaction()
         clock: Any = self.transaction
         admission = RangeAdmission(self.transaction, progress, Drain(clock), self.transaction.reaches, clock)  # type: ignore[arg-type]
-        self.routing = Routing(peer, gate, self.task_metrics, self, admission, AtOnce(self), clock)  # type: ignore[arg-type]
+        self.routing = Routing(gate, self.task_metrics, self, admission, AtOnce(self), clock)  # type: ignore[arg-type]
 
     def _fail(self, buffer: PartitionBuffer, reason: str) -> None:
         assert not buffer.is_lane

@@ -45,7 +45,7 @@ class RoutingOnce(CopyingOnce):
         effects = self.isolation._effects
         clock: Any = self
         admission = RangeAdmission(self.once, self.progress, Drain(), self._reaches, clock)
-        parts: tuple[Any, ...] = (self.ring, self.gate, self.gate._task_metrics, self, admission, effects)
+        parts: tuple[Any, ...] = (self.gate, self.gate._task_metrics, self, admission, effects)
         self.routing = Routing(*parts)
 
     def monotonic(self) -> float:
