@@ -107,6 +107,7 @@ def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPa
     if not board.run:
         return FlowPage(flow.name, at_ms, board, (), file=file)
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
+    offsets |= {where: offset for where, offset in board.begins().items() if chosen.covers(where)}
     unknown = {where for where, record in board.partitions.items() if record.offset is None and chosen.covers(where)}
     ends, problem = _ends(flow, offsets.keys() | unknown)
     kept = _kept(flow, board)

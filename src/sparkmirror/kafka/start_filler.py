@@ -2,6 +2,7 @@
 afterwards; blocks. Called by `planning.offset_starts`."""
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
@@ -17,8 +18,16 @@ from sparkmirror.policy.fillers import RECORDS_MAX, SEQUENCES, Hole, plan_batche
 _SECONDS_MAX: Final = 60.0
 
 
-def fill_start(cluster: Cluster, producer_id: int, where: TopicPartition, hole: Hole, seconds_max: float) -> int:
+def fill_start(
+    cluster: Cluster,
+    producer_id: int,
+    where: TopicPartition,
+    hole: Hole,
+    seconds_max: float,
+    note: Callable[[int], None] = lambda _: None,
+) -> int:
     """Appends empty records from the log's end `hole.first` on, for so long at most; returns the log's end then.
+    It is noted after each batch.
 
     Sequence numbers equal offsets, so that a log has none but these records where the last one of the producer stands
     right before its end. Raises ClusterError, EndMoved where a batch came to stand elsewhere.
@@ -36,6 +45,7 @@ def fill_start(cluster: Cluster, producer_id: int, where: TopicPartition, hole: 
             if found != at:
                 raise EndMoved(f"empty records for offset {at} came to stand at offset {found}")
             at += records
+            note(at)
             if time.monotonic() >= ends_at:
                 break
     return at

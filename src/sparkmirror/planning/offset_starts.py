@@ -1,13 +1,12 @@
-"""The starts of a flow that keeps offsets: finds where the target's logs end, fills what lies before a source's log,
-and refuses logs that are not the flow's copy. Called by `planning.starts`; `planning.log_alignment` judges, and
-`planning.log_proof` reads what the ledger does not know.
+"""The starts of a flow that keeps offsets: finds where the target's logs end, fills what lies before a source's log
+(`planning.start_fills`), and refuses logs that are not the flow's copy. Called by `planning.starts`;
+`planning.log_alignment` judges, and `planning.log_proof` reads what the ledger does not know.
 
 All steps can be repeated: a process that dies leaves a log from which the next one goes on.
 """
 
 import logging
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -21,7 +20,6 @@ from sparkmirror.kafka.log_edges import delete_before, last_sequences
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.kafka.offset_fillers import EndMoved
 from sparkmirror.kafka.publish import publish
-from sparkmirror.kafka.start_filler import fill_start
 from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.ledger.positions import PositionRecord, encode_producer, is_of_this_log, producer_key
 from sparkmirror.ledger.reader import LedgerReader
@@ -42,12 +40,11 @@ from sparkmirror.planning.log_alignment import (
 )
 from sparkmirror.planning.log_comparison import Common
 from sparkmirror.planning.log_proof import Expected, Foreign, LogProof, NotIdentical
+from sparkmirror.planning.start_fills import NO_NOTES, FillNotes, StartFill, StartFills
 from sparkmirror.policy.fillers import SEQUENCES, Hole, all_ids, id_prefix
 
 log = logging.getLogger(__name__)
 
-_FILL_SECONDS: Final = 20.0
-"""How long one look fills: partitions that are ready do not wait longer."""
 _POLICY_VIOLATION: Final = 44
 _TIMES_KEY: Final = "message.timestamp.type"
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
@@ -84,8 +81,8 @@ class _Pair(NamedTuple):
 
 
 class OffsetStarts:
-    """One look. `is_patient` waits for all partitions: else those that are not ready are left out, and those of them
-    that are being filled are noted."""
+    """One look. `is_patient` waits for all partitions: else those that are not ready are left out. `notes`
+    say which of them are being filled, and how far."""
 
     def __init__(
         self,
@@ -95,18 +92,17 @@ class OffsetStarts:
         ledger: LedgerReader,
         *,
         is_patient: bool,
-        note_filling: Callable[[TopicPartition], None] = lambda _: None,
+        notes: FillNotes = NO_NOTES,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
         self._ledger = ledger
         self._is_patient = is_patient
-        self._note_filling = note_filling
+        self._fills = StartFills(flow, notes, is_patient=is_patient)
         self._there: Mapping[str, Topic] = {}
         self._known_ids: set[str] | None = None
         self._filler_ids: dict[str, int] = {}
-        self._fills_until = time.monotonic() + _FILL_SECONDS
 
     def settle(self, items: Collection[Assigned], topics: Mapping[str, Topic]) -> list[Assigned]:
         """The partitions that can be mirrored, from the target's log ends on, and those that cannot, with the reason
@@ -118,9 +114,11 @@ class OffsetStarts:
         if not fitting:
             return [*held, *refused]
         try:
-            return [*held, *refused, *self._begin_all(fitting, self._producer_id())]
+            begun = self._begin_all(fitting, self._producer_id())
         except UnsupportedByBrokers as lack:
             return [*held, *refused, *(_hold(item, str(lack.args[0]).rstrip("."), _OTHERWISE) for item in fitting)]
+        self._fills.tell_waiting()
+        return [*held, *refused, *begun]
 
     def _begin_all(self, items: list[Assigned], producer_id: int) -> list[Assigned]:
         """One partition whose leader refuses, or does not answer, does not keep the others from their work."""
@@ -348,27 +346,12 @@ class OffsetStarts:
         return lineage
 
     def _fill(self, hole: Hole, pair: _Pair) -> Position | None:
-        seconds = _FILL_SECONDS if self._is_patient else self._fills_until - time.monotonic()
-        if seconds <= 0:
-            self._note_filling(pair.where)
-            return None
-        log.info(
-            "%s: %s begins at offset %d: empty records take up the %d offsets before.",
-            self._flow.name, pair.remote, hole.stop, hole.stop - hole.first, extra={"event": "fill"},
-        )  # fmt: skip
+        edges = pair.facts.begins, hole.first, hole.stop, pair.facts.source_end
         try:
-            reached = fill_start(self._flow.target, pair.producer_id, pair.remote, hole, seconds)
-            while self._is_patient and reached < hole.stop:
-                left = hole.stop - reached
-                log.info("%s: %s has %d offsets to be filled yet.", self._flow.name, pair.remote, left)
-                rest = Hole(reached, hole.stop)
-                reached = fill_start(self._flow.target, pair.producer_id, pair.remote, rest, seconds)
+            is_filled = self._fills.fill(StartFill(pair.where, pair.remote, *edges), pair.producer_id)
         except EndMoved as moved:
             raise NotIdentical(str(moved)) from moved
-        if reached < hole.stop:
-            self._note_filling(pair.where)
-            return None
-        return self._delete(pair, hole.stop, Position(reached))
+        return self._delete(pair, hole.stop, Position(hole.stop)) if is_filled else None
 
     def _hide(self, offset: int | None, pair: _Pair, lineage: Lineage) -> Position | None:
         """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""

@@ -68,7 +68,7 @@ class Planner:
         self._assignment: Assignment = {}
         self._generation = 0
         self._secret = secrets.token_bytes(32)
-        self._status = StatusRecords(flow)
+        self._status = StatusRecords(flow, run)
         self._source_topics = SourceTopics(flow)
         self._withheld = Withheld(flow)
         self._handed_out: Mapping[str, Topic] | None = None
@@ -226,8 +226,8 @@ class Planner:
         topics: Mapping[str, Topic],
         positions: Mapping[TopicPartition, Position],
     ) -> list[Assigned]:
-        ends, filling = self.ends() if self._once else None, self._withheld.note_filling
-        return assign_starts(self._flow, self._clients(), partitions, topics, positions, ends, filling)
+        ends, notes = self.ends() if self._once else None, self._status.fill_notes(self._withheld.note_filling)
+        return assign_starts(self._flow, self._clients(), partitions, topics, positions, ends, notes)
 
     # During the epoch, on a thread of its own.
 

@@ -18,6 +18,7 @@ from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.offset_starts import OffsetStarts
+from sparkmirror.planning.start_fills import NO_NOTES, FillNotes
 
 
 def assign_starts(
@@ -27,12 +28,12 @@ def assign_starts(
     topics: Mapping[str, Topic],
     positions: Mapping[TopicPartition, Position],
     ends: Mapping[TopicPartition, int] | None,
-    note_filling: Callable[[TopicPartition], None] = lambda _: None,
+    notes: FillNotes = NO_NOTES,
 ) -> list[Assigned]:
     """Each partition with its start: the ledger's position, which may be unknown, else by `auto.offset.reset`.
 
-    `clusters` are source, target and ledger; `ends` are those of a bounded run. A partition is noted that is left out
-    since its start is being filled. Raises ClusterError.
+    `clusters` are source, target and ledger; `ends` are those of a bounded run. How far starts are filled is noted.
+    Raises ClusterError.
     """
     source, _, ledger = clusters
     unknown = ledger.view.problems
@@ -45,7 +46,7 @@ def assign_starts(
         if tp in known
     ]
     items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
-    return settle_starts(flow, clusters, topics, items, all_of_them=ends is not None, note_filling=note_filling)
+    return settle_starts(flow, clusters, topics, items, all_of_them=ends is not None, notes=notes)
 
 
 def settle_starts(
@@ -55,7 +56,7 @@ def settle_starts(
     items: list[Assigned],
     *,
     all_of_them: bool,
-    note_filling: Callable[[TopicPartition], None] = lambda _: None,
+    notes: FillNotes = NO_NOTES,
 ) -> list[Assigned]:
     """The starts as the target's logs have them: where offsets are kept, a log's end is its partition's start.
 
@@ -66,7 +67,7 @@ def settle_starts(
     others = [item for item in items if not flow.keeps_offsets(item.partition.topic) or item.partition in accepted]
     begun = look_at_target(clusters[1], others, clusters[2].view.records, flow.remote_topic)
     if kept:
-        begun += OffsetStarts(flow, *clusters, is_patient=all_of_them, note_filling=note_filling).settle(kept, topics)
+        begun += OffsetStarts(flow, *clusters, is_patient=all_of_them, notes=notes).settle(kept, topics)
     return begun
 
 

@@ -1,19 +1,39 @@
-"""Deletes the status records of tasks and partitions that a flow has no more. Owned by `planning.planner`."""
+"""Deletes the status records of tasks and partitions that a flow has no more, and writes those of partitions that no
+task has yet, since their start is being filled. Owned by `planning.planner`.
+"""
 
-from collections.abc import Collection, Iterable, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.kafka.publish import publish
+from sparkmirror.errors import ClusterError
+from sparkmirror.kafka.publish import Record, publish
 from sparkmirror.model import TopicPartition
-from sparkmirror.telemetry.records import encode_key
+from sparkmirror.planning.start_fills import FillNotes, StartFill
+from sparkmirror.telemetry.filling import FillGauge, Filling
+from sparkmirror.telemetry.records import NO_TASK, PartitionRecord, encode_key, encode_record
+
+log = logging.getLogger(__name__)
+
+_FILL_SECONDS: Final = 2.0
+"""So often a start that is being filled is reported; one that takes less time is not."""
+_REFUSED_SECONDS: Final = 30.0
+"""After a report that the target did not take, so that filling does not wait for each."""
 
 
 class StatusRecords:
     """Those of one flow. `gone` are the partitions that were taken back in the last round."""
 
-    def __init__(self, flow: FlowConfig) -> None:
+    def __init__(self, flow: FlowConfig, run: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._flow = flow
+        self._run = run
+        self._clock = clock
         self.gone: set[TopicPartition] = set()
+        self._gauges: dict[TopicPartition, FillGauge] = {}
+        self._reported: dict[TopicPartition, float] = {}
+        self._silent_until = 0.0
 
     def forget_tasks(self, tasks: Collection[int]) -> None:
         """Raises ClusterError."""
@@ -24,9 +44,58 @@ class StatusRecords:
         Raises ClusterError."""
         if self.gone:
             self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self.gone.difference(partitions))])
-        self.gone = set().union(*gone)
+        unfilled = self._reported.keys() - set(partitions)
+        for where in unfilled:
+            self._drop(where)
+        self.gone = unfilled.union(*gone)
 
     def _forget(self, kind: str, names: Sequence[tuple[str | int, ...]]) -> None:
         keys = (encode_key(kind, self._flow.name.source, *name) for name in names)
         if gone := [(key, None) for key in keys]:
             publish(self._flow.target, self._flow.ledger_topics.status, gone)
+
+    # Starts that are being filled.
+
+    def fill_notes(self, left: Callable[[TopicPartition], None]) -> FillNotes:
+        return FillNotes(left, self.note_fills)
+
+    def note_fills(self, fills: Sequence[StartFill]) -> None:
+        """Reports what is due: the last one, at the end, before any task has the partition. A report that the target
+        refuses holds up nothing."""
+        now = self._clock.monotonic()
+        due = [record for fill in fills if (record := self._note(fill, now)) is not None]
+        if not due or now < self._silent_until:
+            return
+        try:
+            publish(self._flow.target, self._flow.ledger_topics.status, due)
+        except ClusterError as problem:
+            self._silent_until = self._clock.monotonic() + _REFUSED_SECONDS
+            log.debug("%s: how far starts are filled was not reported: %s", self._flow.name, problem)
+
+    def _note(self, fill: StartFill, now: float) -> Record | None:
+        gauge = self._gauges.get(fill.where)
+        if gauge is None or gauge.stop != fill.stop or gauge.reached > fill.reached:
+            gauge = self._gauges[fill.where] = FillGauge(fill.first, fill.stop, now, fill.reached, is_start=True)
+            self._reported.pop(fill.where, None)
+            filling = gauge.show()
+        else:
+            filling = gauge.note(now, fill.reached)
+        is_over, reported_at = fill.reached >= fill.stop, self._reported.get(fill.where)
+        if is_over:
+            self._drop(fill.where)
+        if (is_over and reported_at is None) or (not is_over and now - (reported_at or gauge.begun_at) < _FILL_SECONDS):
+            return None
+        if not is_over:
+            self._reported[fill.where] = now
+        return encode_record(self._flow.name.source, self._describe(fill, filling))
+
+    def _drop(self, where: TopicPartition) -> None:
+        self._gauges.pop(where, None)
+        self._reported.pop(where, None)
+
+    def _describe(self, fill: StartFill, filling: Filling) -> PartitionRecord:
+        where = fill.where
+        return PartitionRecord(
+            where.topic, where.partition, self._run, NO_TASK, 0, target_topic=fill.remote.topic, offset=fill.stop,
+            end=fill.source_end, filling=filling,
+        )  # fmt: skip

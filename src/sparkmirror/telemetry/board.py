@@ -132,6 +132,8 @@ class StatusBoard:
         """Keys of records of processes of other runs; `runtime.reporter` writes tombstones for them."""
         self.tasks: dict[int, TaskRecord] = {}
         self.partitions: dict[TopicPartition, PartitionRecord] = {}
+        self.filling: set[TopicPartition] = set()
+        """Partitions in which offsets are being filled, by their last records."""
         self.jobs: dict[str, JobRecord] = {}
         self.verified: VerifyRecord | None = None
         """The result of the last comparison, of whatever run."""
@@ -199,6 +201,7 @@ class StatusBoard:
                 self._status = None
             case TopicPartition() as where if where in self.partitions:
                 del self.partitions[where]
+                self.filling.discard(where)
                 self.trouble.forget(where)
                 self._carried.pop(where, None)
                 self._news.pop(where, None)
@@ -256,6 +259,7 @@ class StatusBoard:
         if records or size:
             record = replace(record, records=record.records + records, bytes=record.bytes + size)
         self.partitions[where] = record
+        (self.filling.discard if record.filling is None else self.filling.add)(where)
         self._news[where] = None
 
     def take_news(self) -> dict[TopicPartition, PartitionRecord]:
@@ -264,6 +268,12 @@ class StatusBoard:
         news = {at: one for at in self._news if (one := self.partitions[at]).run == self.run}
         self._news = {at: None for at in self._news if at not in news}
         return news
+
+    def begins(self) -> dict[TopicPartition, int]:
+        """Where partitions begin whose start is being filled: nothing of them is mirrored yet."""
+        records = (self.partitions[where] for where in self.filling)
+        starts = (one for one in records if one.filling is not None and one.filling.is_start)
+        return {one.source: one.offset for one in starts if one.offset is not None}
 
     def is_acknowledged(self, gap: Gap) -> bool:
         """Whether an operator has acknowledged the gap; a gap that was found again since counts as new."""

@@ -11,7 +11,17 @@ from typing import Final
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.records import CanaryState, FlowRecord, JobRecord, PartitionState, TaskRecord, VerifyRecord
+from sparkmirror.telemetry.filling import Filling
+from sparkmirror.telemetry.records import (
+    SILENCE_SECONDS_MAX,
+    CanaryState,
+    FlowRecord,
+    FlowState,
+    JobRecord,
+    PartitionState,
+    TaskRecord,
+    VerifyRecord,
+)
 
 RESTARTS_HELD_SECONDS: Final = 600.0
 """A restart counts as a problem for this time, although the flow has continued since."""
@@ -102,7 +112,7 @@ def gather(
         held=held,
         partitions=max(status.partitions, len(board.partitions)),
         unknown_ends=unknown_ends,
-        lag_records=None if unknown_ends or hidden or not board.tasks else status.lag_records,
+        lag_records=None if unknown_ends or hidden or not board.tasks else _lag(board),
         behind_since_ms=status.behind_since_ms,
         gaps=tuple(gap for gap in gaps if not board.is_acknowledged(gap)),
         restarted_at_ms=tuple(board.trouble.restarts),
@@ -112,6 +122,26 @@ def gather(
         is_starting=is_starting,
         file=file,
     )
+
+
+def _lag(board: StatusBoard) -> int | None:
+    """That of the tasks' partitions, and of those whose start is being filled; None where one is not known."""
+    lags = [board.partitions[where].lag_records for where in board.begins()]
+    known = [lag for lag in lags if lag is not None]
+    return board.status().lag_records + sum(known) if len(known) == len(lags) else None
+
+
+def list_fillings(board: StatusBoard, now_ms: int) -> dict[TopicPartition, Filling]:
+    """The partitions in which offsets without a record are being filled, and how far. That is unknown where another run
+    has begun since, or no process lives that could fill them, or nothing was reported lately."""
+    is_alive = any(not one.is_over and one.state_at(now_ms) is not FlowState.SILENT for one in board.processes.values())
+    found: dict[TopicPartition, Filling] = {}
+    for where in sorted(board.filling):
+        record = board.partitions[where]
+        assert record.filling is not None, "the board lists none without"
+        is_fresh = record.run == board.run and now_ms - record.at_ms <= SILENCE_SECONDS_MAX * 1000
+        found[where] = record.filling if is_alive and is_fresh else record.filling.unknown()
+    return found
 
 
 def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:

@@ -13,7 +13,8 @@ from typing import Final, Literal
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.facts import gather, list_fillings
+from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.problems import Level
 from sparkmirror.telemetry.records import CanaryState, FlowState, JobState, PartitionRecord, PartitionState, Spread
@@ -230,6 +231,14 @@ def _late(snapshot: FlowSnapshot) -> Iterator[Sample]:
         yield (record.topic, str(record.partition)), record.lag_seconds(snapshot.now_ms)
 
 
+def _filling(name: str, meaning: str, value: Callable[[Filling], float | None]) -> Metric:
+    def read(snapshot: FlowSnapshot) -> Iterator[Sample]:
+        for where, one in list_fillings(snapshot.board, snapshot.now_ms).items():
+            yield (where.topic, str(where.partition)), _or_nan(value(one))
+
+    return Metric(f"sparkmirror_partition_filling_{name}", "gauge", ("topic", "partition"), meaning, read)
+
+
 def _jobs(name: str, kind: Kind, meaning: str, value: Callable[..., float | None]) -> Metric:
     def read(snapshot: FlowSnapshot) -> Iterator[Sample]:
         for job in snapshot.board.jobs.values():
@@ -268,10 +277,11 @@ _OURS: Final = (
           _lag),
     _flow("lag_seconds", "gauge", "How long ago the oldest record that is not mirrored was produced, at most",
           lambda snapshot: snapshot.status.lag_seconds(snapshot.now_ms)),
-    Metric("sparkmirror_partition_lag_records", "gauge", ("topic", "partition"), "The same of a source partition",
-           _lags),
-    Metric("sparkmirror_partition_lag_seconds", "gauge", ("topic", "partition"), "The same of a source partition",
-           _late),
+    Metric("sparkmirror_partition_lag_records", "gauge", ("topic", "partition"), "That of a source partition", _lags),
+    Metric("sparkmirror_partition_lag_seconds", "gauge", ("topic", "partition"), "That of a source partition", _late),
+    _filling("ratio", "Share of a start or hole that is filled (kept offsets); NaN: unknown", lambda one: one.share),
+    _filling("left_offsets", "Offsets that are left to be filled; NaN: unknown", lambda one: one.left),
+    _filling("offsets_per_second", "How fast that goes; NaN: unknown", lambda one: one.offsets_per_second),
     Metric("sparkmirror_partitions", "gauge", ("state",), "Partitions in each state", _partition_states),
     _histogram("replication_latency_seconds", "From produce time to acknowledged by the target, of records",
                lambda snapshot: snapshot.status.latency),

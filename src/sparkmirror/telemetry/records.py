@@ -3,9 +3,10 @@
 The topic is compacted. Values are JSON; keys are the JSON lists `["flow", source, process]`, `["task", source, task]`,
 `["partition", source, topic, partition]`, `["job", source, name]`, `["verify", source]`, `["canary", source]`,
 `["history", source]` and `["acknowledged", source, …the gap's place]`. These modules write them:
-`pipeline.produce.task_metrics` and `pipeline.produce.reports` (tasks, partitions), `runtime.reporter` (flow, jobs,
-history), `verify.job`, `sync.canary_job` and `cli.gaps` (acknowledged). `telemetry.board` folds them. Times are in ms
-since 1970; `at_ms` is the timestamp of the Kafka record. A reader skips fields that it does not know, and gives their
+`pipeline.produce.task_metrics` and `pipeline.produce.reports` (tasks, partitions), `planning.status_records`
+(partitions whose start is being filled), `runtime.reporter` (flow, jobs, history), `verify.job`, `sync.canary_job` and
+`cli.gaps` (acknowledged). `telemetry.board` folds them. Times are in ms since 1970; `at_ms` is the timestamp of the
+Kafka record. A reader skips fields that it does not know, and gives their
 defaults to fields that the writer left out.
 """
 
@@ -33,6 +34,7 @@ from sparkmirror.stored_json import (
     encode_ascii,
     encode_lossy,
 )  # fmt: skip
+from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import HistoryRecord
 
@@ -42,6 +44,7 @@ PROCESS_BEAT_SECONDS = 3.0
 """A process that runs a flow writes its record this often; readers conclude from its silence that it was killed."""
 SILENCE_SECONDS_MAX = 35.0
 """A process that has written nothing for longer was killed, or cannot reach the target."""
+NO_TASK = -1
 
 
 class FlowState(StrEnum):
@@ -176,7 +179,8 @@ class TaskRecord:
 class PartitionRecord:
     """One source partition. `offset` is the next offset to mirror, None where the ledger's record of it cannot be read;
     `end` is the source's high watermark in the last fetch response, None before the first. With `keeps_offsets` the
-    target has its records at their own offsets.
+    target has its records at their own offsets. `filling` says how far offsets without a record are filled, while that
+    goes on; with that of a start the partition has no task yet (NO_TASK), and begins at `offset`.
 
     `records` and `bytes` count from the beginning of the task's attempt; rates are averages since the previous record
     of the partition. `age` is the time from produce time to fetch, `latency` from produce time to acknowledgement.
@@ -185,7 +189,7 @@ class PartitionRecord:
     topic: TopicName
     partition: Number
     run: Name
-    task: Number
+    task: NumberOrNone
     epoch: Number
     producer_epoch: NumberOrNone = -1
     state: PartitionState = PartitionState.RUNNING
@@ -202,6 +206,7 @@ class PartitionRecord:
     age: Spread = NO_SPREAD
     latency: Spread = NO_SPREAD
     keeps_offsets: bool = False
+    filling: Filling | None = None
     at_ms: Moment = 0
 
     @property

@@ -10,11 +10,13 @@ from sparkmirror.clock import show_age, show_moment
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.facts import HeldPartition, gather, list_held
+from sparkmirror.telemetry.facts import HeldPartition, gather, list_fillings, list_held
+from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.problems import Level, first_line, plural
 from sparkmirror.telemetry.records import FlowState, JobRecord, JobState, PartitionRecord, PartitionState, TaskRecord
 from sparkmirror.telemetry.verdict import Verdict, judge
+from sparkmirror.views.filling import count_fillings, filling_json, fillings_table
 from sparkmirror.views.identical import count_identical
 from sparkmirror.views.table import Page, make_table
 from sparkmirror.views.verdict_lines import headline, problem_lines
@@ -53,7 +55,7 @@ class PartitionPlace:
             return None
         return self.record.lag_seconds(now_ms)
 
-    def as_json(self, now_ms: int) -> dict[str, Any]:
+    def as_json(self, now_ms: int, filling: Filling | None = None) -> dict[str, Any]:
         record = self.record
         return {
             "topic": self.partition.topic,
@@ -62,6 +64,7 @@ class PartitionPlace:
             "offset": self.offset,
             "identical_offsets": self.is_identical,
             "parted_at": self.parted_at,
+            "filling": filling_json(filling),
             "end": self.end,
             "lag": self.lag_records,
             "lag_seconds": self.lag_seconds(now_ms),
@@ -103,6 +106,7 @@ class FlowPage:
     target_problem: str = ""
     status: FlowStatus = field(init=False)
     verdict: Verdict = field(init=False)
+    fillings: Mapping[TopicPartition, Filling] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", self.board.status())
@@ -115,6 +119,8 @@ class FlowPage:
             unknown_ends=len(unanswered.difference(facts.excused)),
         )  # fmt: skip
         object.__setattr__(self, "verdict", judge(asked))
+        shown, found = {place.partition for place in self.places}, list_fillings(self.board, self.at_ms)
+        object.__setattr__(self, "fillings", {where: one for where, one in found.items() if where in shown})
 
     @property
     def lag_records(self) -> int | None:
@@ -159,7 +165,7 @@ class FlowPage:
             "processes": [process.as_json() for process in self.processes],
             "tasks": [_task_json(task) for _, task in sorted(self.board.tasks.items())],
             "jobs": [_job_json(job) for _, job in sorted(self.board.jobs.items())],
-            "partitions": [place.as_json(self.at_ms) for place in self.places],
+            "partitions": [place.as_json(self.at_ms, self.fillings.get(place.partition)) for place in self.places],
         }
 
 
@@ -212,6 +218,7 @@ def render_page(page: FlowPage, *, whole: bool) -> Page:
     shown = [place for place in page.places if whole or place.state is not PartitionState.RUNNING]
     if shown:
         parts.append(_places_table(page, shown))
+    parts += fillings_table(page.fillings, whole=whole)
     if whole and page.board.tasks:
         parts.append(_tasks_table(page))
     jobs = [job for _, job in sorted(page.board.jobs.items()) if whole or job.state is JobState.FAILED]
@@ -249,6 +256,8 @@ def _figures(page: FlowPage) -> str:
             parts.append(f"{count} {held.value}")
     if kept := count_identical(place.is_identical for place in page.places):
         parts.append(kept)
+    if filling := count_fillings(len(page.fillings)):
+        parts.append(filling)
     if parted := sum(place.parted_at is not None for place in page.places):
         parts.append(f"in {plural(parted, 'partition')} it is accepted that they part")
     if page.gaps:

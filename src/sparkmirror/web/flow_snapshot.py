@@ -104,6 +104,7 @@ def flow_part(
         "bytes_per_second": pace.bytes_per_second if is_known and alive else None,
         "partitions": facts.partitions,
         **_identical(facts, board),
+        "filling": len(board.filling),
         "counts": {state.value: counts[state] for state in PartitionState if state is not PartitionState.RUNNING},
         "latency": _quantiles(status.recent_latency),
         "transit": _quantiles(status.recent_transit),
@@ -223,8 +224,13 @@ def _partition_row(record: PartitionRecord, held: HeldPartition | None) -> Row:
     return (
         record.topic, record.partition, state.value, record.offset, record.end, record.records_per_second,
         record.bytes_per_second, record.behind_since_ms, record.latency.avg_ms, record.target_topic, reason,
-        record.retry_at_ms, record.keeps_offsets and state is not PartitionState.FAILED,
+        record.retry_at_ms, record.keeps_offsets and state is not PartitionState.FAILED, _filling_cell(record),
     )  # fmt: skip
+
+
+def _filling_cell(record: PartitionRecord) -> tuple[Any, ...] | None:
+    """The page itself judges by the time whether it still holds."""
+    return None if record.filling is None else (*record.filling, record.run, record.at_ms)
 
 
 def lags_of(records: Iterable[PartitionRecord]) -> dict[TopicPartition, int | None]:

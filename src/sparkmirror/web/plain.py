@@ -11,6 +11,7 @@ from sparkmirror.shown import show_text
 from sparkmirror.telemetry.problems import Level, Problem
 from sparkmirror.telemetry.records import PartitionState, VerifyRecord
 from sparkmirror.telemetry.verdict import Verdict
+from sparkmirror.views.filling import count_fillings
 from sparkmirror.views.identical import identical_offsets
 from sparkmirror.views.table import make_table, page_lines
 from sparkmirror.views.verdict_lines import headline, problem_lines
@@ -47,6 +48,8 @@ def _flow(flow: Mapping[str, Any], rows: Sequence[Sequence[Any]], now_ms: int) -
     lines = [headline(verdict), f"  {flow['state']}, {rate} records/s, lag {lag}", *problem_lines(verdict, now_ms)]
     if kept := identical_offsets(flow["identical"], flow["unclear"]):
         lines.append(f"  {kept}")
+    if filling := count_fillings(flow["filling"]):
+        lines.append(f"  {filling}")
     if flow["verify"] is not None:
         lines.append(f"  {verified_sentence(VerifyRecord(**flow['verify']), now_ms)}")
     halted = [row for row in rows if row[3] != PartitionState.RUNNING]

@@ -20,9 +20,10 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord, decode_producer
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Epochs, Position, Topic, TopicPartition
-from sparkmirror.planning import adoption, log_proof, offset_starts
+from sparkmirror.planning import adoption, log_proof, offset_starts, start_fills
 from sparkmirror.planning.log_proof import LogProof
 from sparkmirror.planning.offset_starts import OffsetStarts
+from sparkmirror.planning.start_fills import FillNotes, StartFill
 from sparkmirror.policy.fillers import IDS, SEQUENCES, Hole, transactional_ids
 
 WHERE = TopicPartition("orders", 0)
@@ -83,6 +84,7 @@ class World:
         self.forbidden: set[TopicPartition] = set()
         self.open_from: int | None = None
         self.filling: list[TopicPartition] = []
+        self.told: list[StartFill] = []
         for name, stand_in in (
             ("last_sequences", self._last_sequences),
             ("known_ids", lambda _, prefix: {one for one in self.known_ids if one.startswith(prefix)}),
@@ -117,7 +119,7 @@ class World:
         ledger = SimpleNamespace(view=self.view, read_through=lambda _: None)
         starts = OffsetStarts(
             self.flow, cast(Admin, self.source), cast(Admin, self.target), cast(LedgerReader, ledger),
-            is_patient=is_patient, note_filling=self.filling.append,
+            is_patient=is_patient, notes=FillNotes(self.filling.append, self.told.extend),
         )  # fmt: skip
         topics = {one.topic: Topic(one.topic, HERE, 1, 1) for one in names}
         begun = starts.settle([Assigned(one, 0, topic_id=HERE) for one in names], topics)
@@ -280,7 +282,7 @@ def test_records_that_the_target_keeps_longer_stay_behind_a_stored_position_too(
 
 def test_a_start_that_is_not_filled_yet_is_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.has([data(6, values(6, 4))], [])
-    monkeypatch.setattr(offset_starts, "fill_start", lambda *_: 4)
+    monkeypatch.setattr(start_fills, "fill_start", lambda *_: 4)
     assert world.settle() == {}
     assert world.filling == [WHERE]
 
@@ -295,7 +297,7 @@ def test_a_run_with_an_end_fills_a_start_whole_and_says_how_far_it_is(
         asked.append(given[3])
         return min(asked[-1].first + 4, asked[-1].stop)
 
-    monkeypatch.setattr(offset_starts, "fill_start", fill_some)
+    monkeypatch.setattr(start_fills, "fill_start", fill_some)
     monkeypatch.setattr(offset_starts, "delete_before", lambda *_: None)
     caplog.set_level("INFO")
     world.settle(is_patient=True)
@@ -426,7 +428,7 @@ def test_a_log_in_place_of_a_deleted_one_begins_where_that_one_ended_and_no_late
     """`preserve.offsets.start = latest`: what came since the flow stood there was never on the target."""
     world.has([data(0, values(0, 60))], [])
     monkeypatch.setattr(offset_starts, "first_offsets", lambda *_, **__: {WHERE: 60})
-    monkeypatch.setattr(offset_starts, "fill_start", lambda *at: at[3].stop)
+    monkeypatch.setattr(start_fills, "fill_start", lambda *at: at[3].stop)
     filled: list[int] = []
     monkeypatch.setattr(offset_starts, "delete_before", lambda _, offsets: filled.extend(offsets.values()))
     world.stores(50, there=UUID(int=99))

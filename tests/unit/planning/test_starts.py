@@ -89,7 +89,7 @@ def test_only_the_logs_of_topics_whose_offsets_are_kept_are_looked_for_on_the_ta
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class KeptStarts:
-        def __init__(self, *_: object, is_patient: bool, note_filling: object) -> None:
+        def __init__(self, *_: object, is_patient: bool, notes: object) -> None:
             assert is_patient
 
         def settle(self, items: Sequence[Assigned], _: Mapping[str, Topic]) -> list[Assigned]:

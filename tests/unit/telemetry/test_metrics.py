@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def flow_board(age_ms: int = 1000) -> StatusBoard:
     spread = {"latency": [5, 1, 9, 4.5], "age": [2, None, None, None], "target_topic": "A.orders"}
     tell(["partition", "A", "orders", 0], first | spread)
     tell(["partition", "A", 'o"dd\\', 1], {"task": 0, "epoch": 1, "offset": 0, "state": "FAILED"})
+    start = {"task": -1, "epoch": 0, "offset": 800, "end": 850, "filling": [True, 0, 800, 200, 50.0]}
+    tell(["partition", "A", "late", 0], start)
     tell(["job", "A", "topics"], {"state": "FAILED", "rounds": 4, "failures": 1, "last_at_ms": NOW_MS})
     tell(["verify", "A"], {"verdict": "equal", "rounds": 3})
     tell(["canary", "A"], {"sent": 9, "arrived": 8, "latency": latency.as_json(), "source_skew_seconds": 0.25})
@@ -215,3 +218,12 @@ def test_promtool_accepts_the_rules_and_each_expression_of_the_dashboard(tmp_pat
     for file in (ROOT / "deploy/prometheus/alerts.yml", panels):
         checked = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, timeout=30)
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_how_far_a_start_is_filled_is_known_while_it_is_reported() -> None:
+    name, here = "sparkmirror_partition_filling_", {"topic": "late", "partition": "0"}
+    found = told(expose([snapshot(flow_board())]))
+    values = [value_of(found, name + one, **here) for one in ("ratio", "left_offsets", "offsets_per_second")]
+    assert values == [0.25, 600, 50]
+    old = told(expose([snapshot(flow_board(age_ms=36_000))]))
+    assert all(isnan(value_of(old, name + one, **here)) for one in ("ratio", "left_offsets", "offsets_per_second"))

@@ -2,9 +2,11 @@
 
 import pytest
 
+from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import Event, Failing, HistoryRecord, Sample, Waiting
 from sparkmirror.telemetry.records import (
+    NO_TASK,
     AcknowledgedRecord,
     CanaryState,
     FlowRecord,
@@ -61,7 +63,17 @@ BOTH: tuple[tuple[StatusRecord, bytes, bytes], ...] = (
         b'{"run":"run","task":0,"epoch":1,"producer_epoch":3,"state":"FAILED","reason":"too large",'
         b'"retry_at_ms":1800000000000,"target_topic":"A.orders","offset":2,"end":300,"behind_since_ms":1700000000000,'
         b'"records":2,"bytes":77,"records_per_second":1.0,"bytes_per_second":38.5,"age":[50.5,50.5,50.5,50.5],'
-        b'"latency":[1.5,null,null,null],"keeps_offsets":false}',
+        b'"latency":[1.5,null,null,null],"keeps_offsets":false,"filling":null}',
+    ),
+    (
+        PartitionRecord(
+            "orders", 3, "run", NO_TASK, 0, offset=900, end=950, filling=Filling(True, 0, 900, 600, 12.5),
+        ),
+        b'["partition","east","orders",3]',
+        b'{"run":"run","task":-1,"epoch":0,"producer_epoch":-1,"state":"RUNNING","reason":"","retry_at_ms":null,'
+        b'"target_topic":"","offset":900,"end":950,"behind_since_ms":null,"records":0,"bytes":0,'
+        b'"records_per_second":0.0,"bytes_per_second":0.0,"age":[0.0,null,null,null],"latency":[0.0,null,null,null],'
+        b'"keeps_offsets":false,"filling":[true,0,900,600,12.5]}',
     ),
     (
         JobRecord("topics", "run-1", JobState.FAILED, "refused", 7, 2, 0.25, AT_MS, LATER_MS, AT_MS),

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
@@ -148,6 +150,7 @@ def test_without_the_source_the_lag_is_unknown_and_it_is_said_why() -> None:
         "offset": 100,
         "identical_offsets": False,
         "parted_at": None,
+        "filling": None,
         "end": None,
         "lag": None,
         "lag_seconds": None,
@@ -206,3 +209,58 @@ def test_partitions_of_which_it_is_accepted_that_their_logs_part_are_counted() -
     )
     assert "in 1 partition it is accepted that they part" in "\n".join(lines_of(found))
     assert [one["parted_at"] for one in found.as_json()["partitions"]] == [None, 70, None, None]
+
+
+def filling_board(*, age_ms: int = 4000, **more: Any) -> StatusBoard:
+    board = board_of(age_ms=1000)
+    start = {"task": -1, "epoch": 0, "offset": 2_000_000, "end": 2_000_050}
+    told(
+        board,
+        ["partition", "A", "late", 0],
+        start | {"filling": [True, 0, 2_000_000, 500_000, 100_000.0]} | more,
+        age_ms,
+    )
+    told(board, ["partition", "A", "orders", 0], {"task": 0, "epoch": 1, "filling": [False, 100, 200, 150]}, age_ms)
+    return board
+
+
+def filling_page(board: StatusBoard) -> FlowPage:
+    offsets = dict.fromkeys(ORDERS, 100) | board.begins()
+    ends = dict.fromkeys(ORDERS, 105) | {TopicPartition("late", 0): 2_000_050}
+    return FlowPage(FlowName("A", "B"), NOW_MS, board, list_places(board, offsets, ends))
+
+
+def test_it_is_shown_how_far_a_start_and_a_hole_are_filled_and_what_comes_behind_a_start_counts_as_lag() -> None:
+    found = filling_page(filling_board())
+    assert "offsets are being filled in 2 partitions" in lines_of(found)[1]
+    rows = [line.split() for line in lines_of(found) if line.split()[2:3] in (["start"], ["hole"])]
+    assert rows == [
+        ["late", "0", "start", "500,000", "2,000,000", "25.0", "%", "100,000", "15", "s"],
+        ["orders", "0", "hole", "150", "200", "50.0", "%", "unknown", "unknown"],
+    ]
+    late, orders = (
+        next(one for one in found.as_json()["partitions"] if one["topic"] == name) for name in ("late", "orders")
+    )
+    assert (late["offset"], late["lag"]) == (2_000_000, 50)
+    assert late["filling"] == {
+        "what": "start", "first": 0, "reached": 500_000, "wanted": 2_000_000, "percent": 25.0,
+        "offsets_per_second": 100_000.0, "seconds_left": 15.0,
+    }  # fmt: skip
+    names = ("percent", "offsets_per_second", "seconds_left")
+    assert [orders["filling"][name] for name in names] == [50.0, None, None]
+
+
+@pytest.mark.parametrize(
+    "board",
+    [filling_board(age_ms=36_000), filling_board(run="r0"), filling_board()],
+    ids=["nothing was reported lately", "by an earlier run", "its process is gone"],
+)
+def test_how_far_a_process_has_filled_that_does_not_answer_is_unknown_and_not_0(board: StatusBoard) -> None:
+    if board.partitions[TopicPartition("late", 0)].at_ms == NOW_MS - 4000 and board.begins():
+        told(board, ["flow", "A", "here:7"], FLOW | {"state": "STOPPED"}, 0)
+    found = next(one for one in filling_page(board).as_json()["partitions"] if one["topic"] == "late")["filling"]
+    assert found == {
+        "what": "start", "first": 0, "reached": None, "wanted": 2_000_000, "percent": None, "offsets_per_second": None,
+        "seconds_left": None,
+    }  # fmt: skip
+    assert "unknown" in next(line for line in lines_of(filling_page(board)) if line.split()[:1] == ["late"])

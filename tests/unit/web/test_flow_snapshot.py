@@ -96,7 +96,7 @@ def test_a_partition_is_a_row_with_its_reason_and_its_lag_where_the_end_is_known
     board = board_of({"state": "FAILED", "reason": "too large", "retry_at_ms": 7}, {"end": None})
     rows = partition_rows(board.partitions.values(), list_held(board))
     row = rows[TopicPartition("orders", 0)]
-    assert row[:5] == ("orders", 0, "FAILED", 10, 15) and row[-3:] == ("too large", 7, False)
+    assert row[:5] == ("orders", 0, "FAILED", 10, 15) and row[-4:] == ("too large", 7, False, None)
     assert lags_of(board.partitions.values()) == {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): None}
 
 
@@ -105,13 +105,26 @@ def test_partitions_that_keep_their_offsets_are_counted_without_those_that_faile
     rows = partition_rows(board.partitions.values(), list_held(board))
     part = part_of(board)
     assert (part["identical"], part["unclear"]) == (1, 0)
-    assert [row[-1] for _, row in sorted(rows.items())] == [True, False, False]
+    assert [row[-2] for _, row in sorted(rows.items())] == [True, False, False]
 
 
 def test_while_the_target_does_not_answer_nobody_knows_whether_offsets_are_identical() -> None:
     board = board_of({"keeps_offsets": True}, {"keeps_offsets": True, "state": "FAILED"}, {})
     part = part_of(board, target_problem="B does not answer")
     assert (part["identical"], part["unclear"]) == (0, 1)
+
+
+def test_a_partition_that_is_being_filled_has_what_its_page_needs_to_say_how_far_and_whether_that_is_old() -> None:
+    filling = [True, 0, 900, 300, 10.0]
+    board = board_of({}, {"task": -1, "epoch": 0, "offset": 900, "end": 950, "filling": filling})
+    rows = partition_rows(board.partitions.values(), list_held(board))
+    assert rows[TopicPartition("orders", 1)][-1] == (*filling, "r", NOW)
+    tell_process(board)
+    assert (part_of(board)["filling"], part_of(board)["lag_records"]) == (1, 55)
+    board.take(
+        encode_key("partition", "A", "orders", 1), encode({"run": "r", "task": 0, "epoch": 1, "offset": 900}), NOW
+    )
+    assert part_of(board)["filling"] == 0
 
 
 def test_a_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run() -> None:

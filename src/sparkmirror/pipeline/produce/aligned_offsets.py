@@ -28,8 +28,10 @@ from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.next_batch import NextBatches
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.policy.fillers import Hole
+from sparkmirror.telemetry.filling import FillGauge
 
 _FILL: Final = "fill"
 _POOL: Final = "fillers"
@@ -90,6 +92,7 @@ class AlignedOffsets(AtLeastOnce):
         options: AlignmentOptions,
         background: Background,
         effects: Effects,
+        task_metrics: TaskMetrics,
     ) -> None:
         super().__init__(plan, progress, ledger_flush)
         self._options = options
@@ -97,6 +100,8 @@ class AlignedOffsets(AtLeastOnce):
         self._effects = effects
         self._fillers = Fillers(FillerClients(options.target), options.id_prefix)
         self._filling: dict[TopicPartition, tuple[AlignedBuffer, Hole]] = {}
+        self._task_metrics = task_metrics
+        self._gauges: dict[TopicPartition, FillGauge] = {}
 
     def fill(self, buffer: AlignedBuffer, hole: Hole) -> None:
         """Begin to fill the hole, once all before it is acknowledged: an answer offers the buffer again."""
@@ -109,6 +114,9 @@ class AlignedOffsets(AtLeastOnce):
         if buffer.source in self._filling:
             return
         self._filling[buffer.source] = (buffer, hole)
+        gauge = self._gauges.get(buffer.source)
+        if gauge is None or (gauge.reached, gauge.stop) != hole:
+            self._gauges[buffer.source] = FillGauge(hole.first, hole.stop, time.monotonic(), hole.first, is_start=False)
         work = partial(self._fillers.of(buffer).fill, hole, self._options.filler, _FILL_SECONDS)
         self._background.submit((_FILL, buffer.source), work, _POOL)
 
@@ -121,10 +129,12 @@ class AlignedOffsets(AtLeastOnce):
         buffer, hole = self._filling.pop(source)
         buffer.wake()
         if outcome.error is None:
+            self._report(source, outcome.result)
             buffer.take_filled(hole, outcome.result)
             self._effects.extend((Advance(buffer, []), Offer(buffer)))
             return
         self._fillers.drop(source)
+        self._report(source, hole.stop)
         if isinstance(outcome.error, EndMoved):
             self._effects.append(Hold(buffer, f"{buffer.target}: {outcome.error}: {_WHY}; {REBUILD}"))
         elif isinstance(outcome.error, FencedError):
@@ -135,6 +145,15 @@ class AlignedOffsets(AtLeastOnce):
             self._effects.append(Fail(buffer, f"offsets {hole.first} to {hole.stop - 1}: {outcome.error}"))
         else:
             raise outcome.error
+
+    def _report(self, source: TopicPartition, reached: int) -> None:
+        """A hole that one piece of work fills is not reported."""
+        gauge = self._gauges[source]
+        if reached >= gauge.stop:
+            del self._gauges[source]
+            self._task_metrics.fills(source, None)
+        else:
+            self._task_metrics.fills(source, gauge.note(time.monotonic(), reached))
 
     def close(self) -> None:
         self._fillers.close()

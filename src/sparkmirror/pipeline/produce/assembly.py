@@ -95,7 +95,7 @@ def assemble(
         in_transactions=in_transactions,
     )  # fmt: skip
     if aligned is not None:
-        guarantee: Guarantee = AlignedOffsets(plan, progress, ledger_flush, aligned, background, effects)
+        guarantee: Guarantee = AlignedOffsets(plan, progress, ledger_flush, aligned, background, effects, task_metrics)
     elif options.transactions is None:
         guarantee = AtLeastOnce(plan, progress, ledger_flush)
     else:

@@ -141,6 +141,7 @@ class Reports:
             age=meter.age.spread(now_ms),
             latency=meter.latency.spread(now_ms),
             keeps_offsets=buffer is not None and buffer.keeps_offsets,
+            filling=self._task_metrics.fillings.get(where),
         )
 
 

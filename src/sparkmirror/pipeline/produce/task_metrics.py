@@ -19,6 +19,7 @@ from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.used_cpu import used_seconds
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import BEAT_SECONDS, TaskRecord
 from sparkmirror.telemetry.window import Window
@@ -59,13 +60,14 @@ class TaskMetrics:
         self.retry_at_ms: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.faults: dict[TopicPartition, str] = {}
+        self.fillings: dict[TopicPartition, Filling] = {}
         self.meters: dict[TopicPartition, PartitionMetrics] = {}
         self.touched: dict[TopicPartition, None] = {}
         self._noted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._behind: dict[TopicPartition, PartitionBuffer] = {}
         self._unanswered: set[TopicPartition] = set()
         self._stalled_since_ms: int | None = None
-        self._progress = (0, 0, 0, 0)
+        self._progress = (0, 0, 0, 0, 0)
         self._rate = 0.0
         self._cpu = (-1, 0.0)
         self._rate_mark = (self._clock.monotonic(), 0)
@@ -87,6 +89,7 @@ class TaskMetrics:
         self.settle()
         for known in (self.meters, self.touched, self.faults, self.failed, self.retry_at_ms, self._behind):
             known.pop(where, None)
+        self.fillings.pop(where, None)
         self.paused.discard(where)
         self._unanswered.discard(where)
 
@@ -167,6 +170,14 @@ class TaskMetrics:
         if (meter := self.meters.get(where)) is not None:
             meter.move(acknowledged)
 
+    def fills(self, where: TopicPartition, filling: Filling | None) -> None:
+        """How far a hole of the partition is filled that takes longer; None when that is over."""
+        if where in self.meters and filling is not None:
+            self.fillings[where] = filling
+        elif self.fillings.pop(where, None) is None:
+            return
+        self.touched[where] = None
+
     def lost(self, gap: Gap) -> None:
         """A gap is stored."""
         self.gaps += 1
@@ -223,7 +234,8 @@ class TaskMetrics:
 
     def _stall(self, now_ms: int, *, is_movable: bool) -> int | None:
         """Since when nothing was mirrored although records wait and no quota, limit or order holds them back, in ms."""
-        progress = (self.records, self.throttled_ms, self.source_throttled_ms, self.limited_ms)
+        filled = sum(one.reached or 0 for one in self.fillings.values())
+        progress = (self.records, self.throttled_ms, self.source_throttled_ms, self.limited_ms, filled)
         if not is_movable or progress != self._progress:
             self._progress, self._stalled_since_ms = progress, None
         elif self._stalled_since_ms is None:

@@ -3,7 +3,7 @@
 import { curve } from "./curve.js";
 import { badge, fill, h, openDialog } from "./dom.js";
 import { age, clock, count, moment, ms, perSecond, plural, size } from "./format.js";
-import { lagOf } from "./live.js";
+import { fillingOf, lagOf } from "./live.js";
 import { placeOf } from "./place.js";
 import { matcher, search } from "./search.js";
 import { LongTable } from "./table.js";
@@ -33,7 +33,7 @@ export class Partitions {
       empty: "No partition is like that.",
       open: (row) => this.#open(row),
       settle: () => this.#ask(),
-      stamp: (row) => `${row.changed} ${row.behindSince ? age(this.#behind(row)) : ""} ${this.#curves.get(row.id)?.text ?? ""}`,
+      stamp: (row) => `${row.changed} ${row.behindSince ? age(this.#behind(row)) : ""} ${this.#curves.get(row.id)?.text ?? ""} ${this.#filling(row)}`,
       columns: [
         { title: "Topic", width: "minmax(140px, 2.2fr)", phone: "minmax(0, 1fr)", order: (row) => row.topic, cell: (row) => h("span", { class: "name", title: row.topic }, row.topic) },
         { title: "#", width: "52px", phone: "36px", number: true, order: (row) => row.partition, cell: (row) => row.partition },
@@ -45,7 +45,7 @@ export class Partitions {
         { title: "Latency", width: "82px", number: true, wide: true, order: (row) => row.latency, cell: (row) => ms(row.latency) },
         { title: "Next offset", width: "118px", number: true, wide: true, order: (row) => row.offset, cell: (row) => count(row.offset) },
         { title: "Flow", width: "minmax(112px, .8fr)", wide: true, order: (row) => row.flow, cell: (row) => row.flow },
-        { title: "Why", width: "minmax(60px, 1.6fr)", wide: true, cell: (row) => h("span", { class: "why", title: row.reason }, row.reason) },
+        { title: "Why", width: "minmax(60px, 1.6fr)", wide: true, cell: (row) => h("span", { class: "why", title: row.reason || this.#filling(row) }, row.reason || this.#filling(row)) },
       ],
     });
     this.element = h("div", { class: "list" }, h("div", { class: "toolbar" }, this.field, this.flow, this.chips), this.table.element);
@@ -62,6 +62,16 @@ export class Partitions {
 
   #behind(row) {
     return row.behindSince ? Math.max(this.live.now - row.behindSince, 0) / 1000 : 0;
+  }
+
+  /** How far offsets without a record are filled; "" where none are. */
+  #filling(row) {
+    const found = fillingOf(row, this.live);
+    if (!found) return "";
+    const what = found.isStart ? "start" : "hole";
+    if (found.reached === null) return `${what} up to offset ${count(found.stop)}: how far it is filled is not known`;
+    const left = found.secondsLeft === null ? "time left not known" : `${age(found.secondsLeft)} left`;
+    return `${what}: ${count(found.reached)} of ${count(found.stop)} offsets filled, ${found.percent.toFixed(1)} %, ${perSecond(found.rate)}, ${left}`;
   }
 
   show() {
@@ -175,7 +185,8 @@ export class Partitions {
         { class: "sheet" },
         fact("flow", row.flow),
         fact("target topic", row.target || "–"),
-        fact("offsets", row.identical ? "identical on both clusters" : "of their own on the target"),
+        fact("offsets", row.identical ? "identical on both clusters" : row.filling ? "identical when its start is filled" : "of their own on the target"),
+        row.filling ? fact("being filled", this.#filling(row)) : [],
         fact("next offset", count(row.offset)),
         fact("end of the source", count(row.end)),
         fact("lag", lagOf(row) === null ? "not known" : plural(lagOf(row), "record")),

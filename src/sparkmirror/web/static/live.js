@@ -4,8 +4,10 @@
 const TOKEN = "sparkmirror-token";
 const SILENCE_MS = 6000;
 const STALE_MS = 4000;
-const PARTITION = ["topic", "partition", "state", "offset", "end", "rate", "bytes", "behindSince", "latency", "target", "reason", "retryAt", "identical"];
+const PARTITION = ["topic", "partition", "state", "offset", "end", "rate", "bytes", "behindSince", "latency", "target", "reason", "retryAt", "identical", "filling"];
 const GAP = ["topic", "partition", "cause", "expected", "resumed", "lost", "action", "at", "onTarget"];
+const FILLING_STALE_MS = 35_000;
+const ENDED = ["SILENT", "STOPPED", "FAILED"];
 const COLUMNS = { partitions: PARTITION, gaps: GAP };
 
 export class Live extends EventTarget {
@@ -164,3 +166,16 @@ export class Live extends EventTarget {
 
 /** Records that are not mirrored yet; null where the end of the source is not known. */
 export const lagOf = (row) => (row.end === null || row.offset === null || row.state === "PAUSED" ? null : Math.max(row.end - row.offset, 0));
+
+/** How far offsets without a record are filled in the partition; null where none are. What no living process has reported lately is null. */
+export function fillingOf(row, live) {
+  if (!row.filling) return null;
+  const [isStart, first, stop, told, pace, run, at] = row.filling;
+  const flow = live.part(`flow/${row.flow}`);
+  const isFresh = flow?.run === run && !ENDED.includes(flow.state) && live.now - at <= FILLING_STALE_MS && !live.isStale;
+  const [reached, rate] = isFresh ? [told, pace] : [null, null];
+  const left = reached === null ? null : Math.max(stop - reached, 0);
+  const secondsLeft = left === 0 ? 0 : left === null || !rate ? null : left / rate;
+  const percent = reached === null ? null : stop > first ? Math.min((100 * Math.max(reached - first, 0)) / (stop - first), 100) : 100;
+  return { isStart, stop, reached, rate, percent, secondsLeft };
+}

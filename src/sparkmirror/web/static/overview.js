@@ -130,6 +130,7 @@ export class Overview {
       ["mirrored", `${short(flow.records)} · ${size(flow.bytes)}`],
       ["partitions", h("span", {}, count(flow.partitions), needy.map((state) => [" ", badge(state, `${count(flow.counts[state])} ${state.toLowerCase()}`)])), needy.length ? "two" : ""],
       flow.identical || flow.unclear ? ["offsets", `identical in ${plural(flow.identical, "partition")}${flow.unclear ? ` (of ${count(flow.unclear)} it is not known)` : ""}`] : null,
+      flow.filling ? ["offsets being filled", `in ${plural(flow.filling, "partition")}`] : null,
       ["gaps not acknowledged", flow.gaps ? `${plural(flow.gaps, "gap")}, ${plural(flow.lost_records, "offset")}` : "none", flow.gaps ? "warn" : ""],
       ["held back", this.#pauses(flow), this.#pauses(flow) === "no" ? "" : "two"],
       flow.verify ? ["compared", this.#compared(flow.verify), flow.verify.verdict === "equal" ? "two" : "two warn"] : null,

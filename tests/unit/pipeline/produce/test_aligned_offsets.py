@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.control.assignment import Append
 from sparkmirror.kafka.background import Background
@@ -13,7 +14,13 @@ from sparkmirror.kafka.offset_fillers import HoleFiller
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_offsets import AlignedOffsets, AlignmentOptions
+from sparkmirror.pipeline.produce.reports import Reports
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.policy.fillers import MARKERS, Hole
+from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.filling import Filling
 
 SECONDS_MAX = 60.0
 PARTITIONS = 40
@@ -40,7 +47,8 @@ def test_fills_that_wait_for_a_dead_broker_do_not_keep_a_look_up_waiting(monkeyp
     plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0)
     progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
     ledger_flush: Any = None
-    aligned = AlignedOffsets(plan, progress, ledger_flush, options, background, deque())
+    metrics: Any = None
+    aligned = AlignedOffsets(plan, progress, ledger_flush, options, background, deque(), metrics)
     for number in range(PARTITIONS):
         aligned.fill(idle_buffer(number), Hole(0, 7))
     assert began.acquire(timeout=SECONDS_MAX), "all others wait behind those that are waiting"
@@ -53,5 +61,42 @@ def test_fills_that_wait_for_a_dead_broker_do_not_keep_a_look_up_waiting(monkeyp
     answers.set()
     for _ in range(PARTITIONS - 1):
         assert began.acquire(timeout=SECONDS_MAX), "those that waited are filled"
+    background.close()
+    aligned.close()
+
+
+def test_a_hole_that_takes_more_than_one_piece_of_work_is_reported_until_it_is_filled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = deque([100, 300, 500])
+    monkeypatch.setattr(HoleFiller, "fill", lambda *_: parts.popleft())
+    woken, buffer = threading.Event(), idle_buffer(0)
+    background = Background(woken.set)
+    options = AlignmentOptions(Cluster("B", {"bootstrap.servers": "127.0.0.1:9"}), MARKERS, "a-")
+    plan = PlanRow(0, "run", 1, 5, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ())
+    metrics, clock = TaskMetrics(plan), ManualClock()
+    metrics.assigned(buffer.source)
+    reports = Reports(metrics, {buffer.source: buffer}, "A", clock)
+    board = StatusBoard("A", "run")
+    progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
+    ledger_flush: Any = None
+    aligned = AlignedOffsets(plan, progress, ledger_flush, options, background, deque(), metrics)
+
+    def fill_a_part(first: int) -> Filling | None:
+        aligned.fill(buffer, Hole(first, 500))
+        assert woken.wait(SECONDS_MAX)
+        woken.clear()
+        for outcome in background.collect():
+            aligned.take(outcome)
+        clock.now += 2.0
+        for report in reports.due(plan, "", in_transactions=False, final=False):
+            board.take(report.key, report.value, clock.now_ms)
+        return board.partitions[buffer.source].filling
+
+    found = [fill_a_part(0), fill_a_part(100)]
+    assert [one and one[:4] for one in found] == [(False, 0, 500, 100), (False, 0, 500, 300)]
+    assert all(one is not None and one.offsets_per_second for one in found)
+    assert fill_a_part(300) is None
+    assert buffer.acknowledged == 500
     background.close()
     aligned.close()
