@@ -41,10 +41,14 @@ class Asked:
         assert main(["status", str(self._file), *more]) == 0
         return self._capsys.readouterr().out
 
-    def filling(self) -> dict[str, Any] | None:
-        """What it says of the partition; kept where something is being filled."""
+    def place(self) -> tuple[int | None, dict[str, Any] | None]:
+        """The partition's next offset, and what it says of filling; nothing before it knows the partition."""
         (page,) = json.loads(self.ask("--format", "json"))
-        found: dict[str, Any] | None = next((one["filling"] for one in page["partitions"]), None)
+        return next(((one["offset"], one["filling"]) for one in page["partitions"]), (None, None))
+
+    def filling(self) -> dict[str, Any] | None:
+        """What it says of filling; kept where something is being filled."""
+        _, found = self.place()
         if found is not None:
             self.seen.append(found)
         return found

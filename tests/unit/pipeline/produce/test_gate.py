@@ -27,6 +27,7 @@ from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.policy.fillers import Hole
 from sparkmirror.policy.loss import ENDS_THE_MIRROR, LossPolicy
+from sparkmirror.telemetry.filling import Filling
 
 WHERE = TopicPartition("orders", 3)
 
@@ -382,6 +383,12 @@ def test_a_task_stands_still_while_it_could_read_and_does_not_move() -> None:
     assert stalled_since(13) == 13
     desk.task_metrics.records += 1
     assert stalled_since(14) is None
+    assert stalled_since(15) == 15
+    for second in (16, 17):
+        desk.task_metrics.assigned(where)
+        desk.task_metrics.fills(where, Filling(False, 0, 1000, 10 * second))
+        assert stalled_since(second) is None, "a hole is filled on"
+    assert stalled_since(18) == 18, "and now it is not"
 
 
 def test_a_fault_is_over_when_its_reader_says_so() -> None:
