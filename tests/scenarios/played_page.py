@@ -67,6 +67,8 @@ def _partition(topic: str, number: int, now_ms: int) -> dict[str, Any]:
         told |= {"state": "FAILED", "reason": reason, "retry_at_ms": now_ms + 9000, "behind_since_ms": now_ms - 90_000}
     if (topic, number) == ("audit", 1):
         told |= {"state": "PAUSED", "behind_since_ms": now_ms - 30_000}
+    if (topic, number) == ("sensors", 3):
+        told["filling"] = [False, 10**6 + number, 10**6 + 9000, 10**6 + 4000, 300.0]
     return told
 
 

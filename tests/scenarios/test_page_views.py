@@ -132,6 +132,11 @@ def test_the_page_says_where_offsets_are_identical(page: Page, url: str) -> None
         page.goto(f"{url}#partitions/west-%3Ebackup/{place}")
         page.reload()
         expect(page.get_by_role("dialog", name=place.replace("/", "-"))).to_contain_text(said)
+    page.goto(f"{url}#partitions/west-%3Ebackup/sensors/3")
+    page.reload()
+    known = "hole: 1,004,000 of 1,009,000 offsets filled, 44.4 %, 300/s, 17\u00a0s left"
+    old = "hole up to offset 1,009,000: how far it is filled is not known"
+    expect(page.get_by_role("dialog", name="sensors-3")).to_contain_text(re.compile(f"{known}|{old}"))
     page.goto(f"{url}#failover")
     page.reload()
     expect(page.get_by_text("Offsets are identical in 4 partitions")).to_be_visible()
