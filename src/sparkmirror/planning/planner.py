@@ -327,7 +327,7 @@ class Planner:
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
-        self._status.forget_gone(partitions, gone.values())
+        self._status.forget_gone(partitions, gone.values(), wanted)
         changed = self._source_topics.changed_counts(wanted)
         added = {task: self._assigned(fresh.get(task, []), wanted, positions) for task in after}
         commands = [

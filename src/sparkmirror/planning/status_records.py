@@ -3,14 +3,14 @@ task has yet, since their start is being filled. Owned by `planning.planner`.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.publish import Record, publish
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.planning.start_fills import FillNotes, StartFill
 from sparkmirror.telemetry.filling import FillGauge, Filling
 from sparkmirror.telemetry.records import NO_TASK, PartitionRecord, encode_key, encode_record
@@ -39,12 +39,19 @@ class StatusRecords:
         """Raises ClusterError."""
         self._forget("task", [(task,) for task in sorted(tasks)])
 
-    def forget_gone(self, partitions: Collection[TopicPartition], gone: Iterable[list[TopicPartition]]) -> None:
+    def forget_gone(
+        self,
+        partitions: Collection[TopicPartition],
+        gone: Iterable[list[TopicPartition]],
+        topics: Mapping[str, Topic],
+    ) -> None:
         """Of partitions that are not mirrored any more, a round after their release: their task may tell until then.
-        Raises ClusterError."""
+        Of those whose start is filled, when their topic is gone. Raises ClusterError."""
         if self.gone:
             self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self.gone.difference(partitions))])
-        unfilled = self._reported.keys() - set(partitions)
+        unfilled = {
+            tp for tp in self._reported if tp.topic not in topics or tp.partition >= topics[tp.topic].partitions
+        }
         for where in unfilled:
             self._drop(where)
         self.gone = unfilled.union(*gone)

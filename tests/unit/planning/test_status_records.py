@@ -7,7 +7,7 @@ from tests.flows import flow_of
 from tests.manual_clock import ManualClock
 
 from sparkmirror.errors import ClusterError
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 from sparkmirror.planning import status_records
 from sparkmirror.planning.start_fills import StartFill
 from sparkmirror.planning.status_records import StatusRecords
@@ -92,7 +92,10 @@ def test_the_record_of_a_topic_that_is_gone_is_deleted_a_round_later(reported: R
     reported.reach(0.0, (WHERE, 0))
     reported.reach(3.0, (WHERE, 10))
     assert WHERE in reported.board.filling
-    reported.records.forget_gone([], [])
+    there = {"late": Topic("late", NO_TOPIC_ID, 1, 1)}
+    reported.records.forget_gone([], [], there)
+    assert not reported.records.gone, "its start was put off, or another process has it now"
+    reported.records.forget_gone([], [], {})
     assert reported.records.gone == {WHERE}
-    reported.records.forget_gone([], [])
+    reported.records.forget_gone([], [], {})
     assert WHERE not in reported.board.partitions | dict.fromkeys(reported.board.filling)
