@@ -49,13 +49,14 @@ def test_a_topic_begins_where_it_is_to_and_has_its_offsets_though_the_mirror_is_
             left.kill()
     first.close()
     assert 0 < spans(target, remote, 1)[0][1] < begins
+    write(source, topic, some("meanwhile", 50, now_ms))
 
     second = start_mirror(text)
     asked = Asked(second.file, capsys)
     second.wait_until(lambda: asked.place() == (begins, None), "the start is filled, and its position stored")
     assert spans(target, remote, 1)[0][0] == begins, "nothing is before it"
     write(source, topic, some("late", 50, now_ms))
-    end = BEGIN + 2 * OLD + 50
+    end = BEGIN + 2 * OLD + 100
     second.wait_until(lambda: spans(target, remote, 1) == {0: (begins, end)}, "all behind it is mirrored")
     second.stop()
     assert places(target, remote) == {0: places(source, topic)[0][EDGES[start] :]}

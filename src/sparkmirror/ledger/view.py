@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.chosen_starts import ChosenStart, decode_start, decode_start_key
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.positions import Accepted, PositionRecord, Tenure, authoritative
 from sparkmirror.model import Connector, Position, Topic, TopicPartition
@@ -30,6 +31,7 @@ class LedgerView:
         self.unknown_tenures: dict[TopicPartition, str] = {}
         """Records in our format without a readable generation, each as a sentence."""
         self.accepted: dict[TopicPartition, Accepted] = {}
+        self.starts: dict[TopicPartition, ChosenStart] = {}
         self.offsets_producer: int | None = None
         """The producer id of a flow that keeps offsets: the first one, where two processes began at the same time."""
         self.last_offsets_producer: int | None = None
@@ -86,6 +88,10 @@ class LedgerView:
             case (self._connector.source_alias, partition):
                 self._take_accepted(partition, value)
                 return None
+        match decode_start_key(key):
+            case (self._connector.source_alias, partition):
+                self._take_start(partition, value)
+                return None
         match positions.decode_key(key):
             case (self._connector.source_alias, partition):
                 self._take_record(partition, value, place)
@@ -102,6 +108,13 @@ class LedgerView:
         found = positions.decode_accepted(value)
         if found is not None:
             self.accepted[partition] = found
+
+    def _take_start(self, partition: TopicPartition, value: bytes | None) -> None:
+        """Of two processes that choose at once the one that begins earlier counts."""
+        found, known = decode_start(value), self.starts.pop(partition, None)
+        if found is not None:
+            is_later = known is not None and known.is_same(found) and known.offset < found.offset
+            self.starts[partition] = known if known is not None and is_later else found
 
     def _take_producer(self, value: bytes | None) -> None:
         """What cannot be read changes nothing: a log is written with one producer id for good."""

@@ -25,6 +25,7 @@ from sparkmirror.ledger.positions import PositionRecord, encode_producer, is_of_
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.adoption import adopt
+from sparkmirror.planning.chosen_starts import keep_chosen
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.log_alignment import (
     Adopt,
@@ -208,7 +209,9 @@ class OffsetStarts:
         source_begins = self._known(self._source.earliest_offsets(here))
         source_ends = self._known(self._source.latest_offsets(here))
         is_new = [item.partition for item in items if self._begins_anew(item, ends.get(self._remote(item.partition)))]
-        first = first_offsets(self._flow, self._source, is_new, all_of_them=self._is_patient)
+        found = first_offsets(self._flow, self._source, is_new, all_of_them=self._is_patient)
+        source_ids = {item.partition: item.topic_id for item in items}
+        first = keep_chosen(self._flow, self._ledger, self._target, found, source_ids, self._there)
         return _Logs(begins, ends, last, source_begins, source_ends, first, self._append_times(remotes))
 
     def _append_times(self, remotes: Collection[TopicPartition]) -> dict[str, bool]:

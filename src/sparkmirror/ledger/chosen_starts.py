@@ -1,0 +1,51 @@
+"""Where partitions begin of which nothing was mirrored yet, as records beside the positions; pure.
+
+Written by `planning.chosen_starts` for flows that keep offsets, before anything is filled there; read by `ledger.view`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from sparkmirror.model import TopicPartition
+from sparkmirror.stored_json import Name, Number, Offset, TopicName, decode_or_none, encode
+
+_KIND: Final = "preserve.offsets.start"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenStart:
+    """The partition begins at `offset`, as the setting `start` had it when it was looked at first. It holds for this
+    topic of the source (`source_id`) and of the target (`topic_id`), and as long as the setting is the same."""
+
+    offset: Offset
+    start: Name
+    source_id: UUID
+    topic_id: UUID
+
+    def is_same(self, other: "ChosenStart") -> bool:
+        """Whether both are of one choice, at whatever offset."""
+        return (self.start, self.source_id, self.topic_id) == (other.start, other.source_id, other.topic_id)
+
+
+def start_key(source_alias: str, partition: TopicPartition) -> bytes:
+    """Compact JSON, `["A","preserve.offsets.start","orders",3]`."""
+    return encode([source_alias, _KIND, partition.topic, partition.partition])
+
+
+def decode_start_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
+    """The flow's source alias and the partition; None for any other key."""
+    found = decode_or_none(key, tuple[str, str, TopicName, Number])
+    if found is None:
+        return None
+    alias, partition = found[0], TopicPartition(*found[2:])
+    return (alias, partition) if start_key(alias, partition) == key else None
+
+
+def encode_start(start: ChosenStart) -> bytes:
+    return encode(start)
+
+
+def decode_start(value: bytes | None) -> ChosenStart | None:
+    """None for a tombstone, and for a record that cannot be read: the start is chosen again then."""
+    return decode_or_none(value, ChosenStart)

@@ -1,0 +1,82 @@
+"""A partition that keeps offsets begins where it was to begin when it was looked at first."""
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from tests.flows import flow_of
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.ledger.chosen_starts import ChosenStart, encode_start, start_key
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Connector, Topic, TopicPartition
+from sparkmirror.planning import chosen_starts
+from sparkmirror.planning.chosen_starts import keep_chosen
+
+WHERE, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+HERE, THERE, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+class Ledger:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.view = LedgerView(Connector.of_dedicated_mode("A"))
+        self.written: list[bytes] = []
+        monkeypatch.setattr(chosen_starts, "publish", self._publish)
+
+    def _publish(self, _: object, __: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        for key, value in records:
+            self.written.append(key)
+            self.view.take_ours(key, value)
+
+    def choose(
+        self, found: Mapping[TopicPartition, int], start: str = "latest", source: UUID = HERE, target: UUID = THERE
+    ) -> dict[TopicPartition, int]:
+        flow = flow_of(
+            "preserve.offsets.enabled = true", "A.consumer.isolation.level = read_committed",
+            f"preserve.offsets.start = {start}",
+        )  # fmt: skip
+        remote = flow.remote_topic("orders")
+        reader: Any = SimpleNamespace(view=self.view, read_through=lambda _: None)
+        there = {remote: Topic(remote, target, 2, 1)}
+        return keep_chosen(
+            flow, cast(LedgerReader, reader), cast(Admin, None), found, dict.fromkeys(found, source), there
+        )
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    return Ledger(monkeypatch)
+
+
+def test_what_comes_behind_the_first_look_is_not_passed_over(ledger: Ledger) -> None:
+    assert ledger.choose({WHERE: 60}) == {WHERE: 60}
+    assert ledger.choose({WHERE: 110, SECOND: 7}) == {WHERE: 60, SECOND: 7}
+    assert ledger.written == [start_key("A", WHERE), start_key("A", SECOND)], "each once"
+
+
+def test_it_is_chosen_again_for_another_topic_or_setting(ledger: Ledger) -> None:
+    ledger.choose({WHERE: 60})
+    assert ledger.choose({WHERE: 5}, source=OTHER) == {WHERE: 5}
+    assert ledger.choose({WHERE: 110}, source=OTHER, target=OTHER) == {WHERE: 110}
+    assert ledger.choose({WHERE: 40}, "by_duration:P1D", OTHER, OTHER) == {WHERE: 40}
+
+
+def test_the_beginning_of_a_log_is_looked_at_each_time(ledger: Ledger) -> None:
+    assert ledger.choose({WHERE: 0}, "earliest") == {WHERE: 0}
+    assert ledger.choose({WHERE: 9}, "earliest") == {WHERE: 9}
+    assert not ledger.written
+
+
+def test_of_two_processes_that_choose_at_once_the_earlier_place_counts(ledger: Ledger) -> None:
+    ledger.choose({WHERE: 60})
+    later = ChosenStart(80, "latest", HERE, THERE)
+    ledger.view.take_ours(start_key("A", WHERE), encode_start(later))
+    assert ledger.choose({WHERE: 110}) == {WHERE: 60}
+    ledger.view.take_ours(start_key("A", WHERE), None)
+    assert ledger.choose({WHERE: 110}) == {WHERE: 110}, "a person has removed it"
+    ledger.view.take_ours(start_key("B", WHERE), encode_start(later))
+    ledger.view.take_ours(start_key("A", WHERE), b"{")
+    assert not ledger.view.starts, "what cannot be read is none"
