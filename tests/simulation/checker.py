@@ -66,6 +66,14 @@ class Checker:
         batches = [*self.stored(ledger.offsets), *self.stored(ledger.positions)]
         return self._ledger.of(batches)
 
+    def is_of_this_log(self, where: TopicPartition) -> bool:
+        """Whether the ledger's position is one in the logs that both clusters have now."""
+        record, topic = self.view().records.get(where), self._scene.source.topics.get(where.topic)
+        remote = self._scene.target.topics.get(self._scene.remote)
+        if record is None or topic is None or remote is None or record.position.topic_id != topic.topic_id:
+            return False
+        return record.extent is not None and record.extent.topic_id == remote.topic_id
+
     def maps(self) -> MapView:
         return self._maps.of(self.stored(self._scene.ledger.offset_map))
 

@@ -44,6 +44,8 @@ class Readers:
         self._crossed: dict[TopicPartition, _Crossed] = {}
         self._own: dict[TopicPartition, set[int]] = {}
         """Where consumers have committed on the target."""
+        self.visits = 0
+        """How often a consumer has joined on the target."""
         self.struck: list[float] = []
         """When something happened to the clusters or the mirror."""
         scene.target.groups.offsets.watchers.append(self._take_commit)
@@ -65,7 +67,7 @@ class Readers:
         """Where the log was cut below what it has read, it waits: its place in the new records nobody knows."""
         log, where = partition.log, partition.where
         topic_id = self._scene.source.topics[where.topic].topic_id
-        begin = max(self._source_place(where), log.start)
+        begin = max(self.source_place(where), log.start)
         end = self._scene.readable_end(partition)
         if begin >= end:
             return
@@ -77,7 +79,7 @@ class Readers:
         note = random.choice(("", "a note"))
         self._scene.source.groups.offsets.take(GROUP, where, to, note, log.epoch, _CLIENT)
 
-    def _source_place(self, where: TopicPartition) -> int:
+    def source_place(self, where: TopicPartition) -> int:
         """0 where it has committed nothing of the topic that is there."""
         found = self._scene.source.groups.offsets.of(GROUP).get(where)
         topic = self._scene.source.topics.get(where.topic)
@@ -89,6 +91,7 @@ class Readers:
         """A consumer joins the group on the target, reads and commits, and leaves after a while."""
         if self._scene.target.groups.is_active(GROUP):
             return ""
+        self.visits += 1
         seconds = random.choice((0.0, 0.3, 3.0))
         _Member(self, self._scene, Random(random.random()), seconds)
         return f"a consumer of {GROUP} reads on the target for {seconds} s"
@@ -149,7 +152,7 @@ class Readers:
         truth = scene.truth.of(where)
         topic = scene.source.topics.get(where.topic)
         bound = remote.log.high_watermark
-        place = self._source_place(where)
+        place = self.source_place(where)
         for value, offset in scene.checker.copies(where, scene.checker.arrived(where)).items():
             one = truth.records.get(value)
             if one is None or topic is None or one.topic_id != topic.topic_id or value in known:
@@ -245,7 +248,7 @@ class Readers:
         stands = self._on_target(where)
         return stands is not None and stands.client_id == _CLIENT
 
-    def _is_own(self, where: TopicPartition, stands: Commit) -> bool:
+    def is_own(self, where: TopicPartition, stands: Commit) -> bool:
         """Whether a consumer committed the place on the target. Where offsets are kept it stays what it was when it is
         restored there, also if the log was cut since: the partition is FAILED, and what comes again has the same."""
         is_restored = self._scene.script.kept is not None and stands.offset in self._own.get(where, ())
@@ -266,14 +269,14 @@ class Readers:
             one, stands = checkpoints.get(where.partition), self._on_target(where)
             if one is not None and one.downstream > bound:
                 found.append(f"{where}: the checkpoint says {one.downstream}, beyond {bound}")
-            if stands is not None and stands.offset > bound and not self._is_own(where, stands):
+            if stands is not None and stands.offset > bound and not self.is_own(where, stands):
                 found.append(f"{where}: {GROUP} stands at {stands.offset} on the target, beyond {bound}")
             found += self._lag(where, one, stands)
         return found
 
     def _lag(self, where: TopicPartition, checkpoint: Checkpoint | None, stands: Commit | None) -> list[str]:
         """Checkpoints, and a group that commits nothing else, follow to where its place on the source translates."""
-        place = self._source_place(where)
+        place = self.source_place(where)
         if not place or not self._is_sure(where) or self._is_lost(where):
             return []
         found = self._scene.checker.maps().map_of(where)

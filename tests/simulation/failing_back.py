@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tests.simulation.kept_moves import judge_kept_way_back, keeping_steps
+
 from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, TopicPartition
@@ -27,7 +29,8 @@ def steps_back(scene: "Scene", pair: ClusterPair) -> list[Step]:
         return look_back(flow, source, pair.target).moves
 
     start = StartReverse(flow, source, lambda: _judged_starts(scene, pair))
-    return [_JudgedUnfence(scene, pair), start, MoveGroups(source, moves)]  # type: ignore[arg-type]
+    home = MoveGroups(source, moves)  # type: ignore[arg-type]
+    return [_JudgedUnfence(scene, pair), start, *keeping_steps(scene, pair), home]
 
 
 class _JudgedUnfence(Unfence):
@@ -94,6 +97,7 @@ def _mirrored(scene: "Scene") -> dict[TopicPartition, int]:
 
 def judge_way_back(scene: "Scene", journal: Journal) -> None:
     """Once all steps are taken the reverse flow has its positions."""
+    judge_kept_way_back(scene, journal)
     noted = journal.steps["positions"].note["positions"]
     if not noted:
         return

@@ -10,12 +10,14 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulation.failing_back import judge_way_back, steps_back
-from tests.simulation.scheduler import Process, SimKilled
+from tests.simulation.kept_moves import JudgedMove, Place
+from tests.simulation.scheduler import START_SECONDS, Process, SimKilled
 
 from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.group_answers import GroupOffsets
 from sparkmirror.model import TopicPartition, is_another_topic
 from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
 from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, restore_offsets
@@ -76,6 +78,7 @@ class Person:
         self._lifted_at = self._fenced_at = 0.0
         self._began: dict[str, float] = {}
         """When the procedures began that the journals know; what they have noted is of that time."""
+        self._places: dict[str, dict[TopicPartition, Place]] = {}
         self.fences = False
         self.fenced = ""
 
@@ -160,7 +163,7 @@ class Person:
         assert pair.source is not None
         if kind == _BACK:
             return steps_back(self._scene, pair)
-        groups = MoveGroups(pair.target, lambda: look(flow, pair, differences=False).moves(planned=True))
+        groups = self._move_groups(kind, pair)
         fence = _JudgedFence(flow, pair.source, self._claim)
         if kind == "failover" and self.fences:
             return [fence, _JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge), groups]
@@ -169,6 +172,14 @@ class Person:
         cut_over = CutOver(_QUIET_SECONDS, fence, self.fences)
         follow = Follow(flow, pair.source, cut_over, self._mirror_until, tell)
         return [Copy(flow, pair.source, self._copy), follow, groups]
+
+    def _move_groups(self, kind: str, pair: ClusterPair) -> MoveGroups:
+        def moves() -> Mapping[str, GroupOffsets]:
+            return look(self._scene.flow, pair, differences=False).moves(planned=True)
+
+        if self._scene.script.kept is None:
+            return MoveGroups(pair.target, moves)
+        return JudgedMove(self._scene, pair, moves, self._places.setdefault(kind, {}))
 
     def _claim(self, began: float) -> None:
         """Where another person removes the fence meanwhile, a broker may still know the former one."""
@@ -200,7 +211,9 @@ class Person:
 
     def _judge(self, ends: Mapping[TopicPartition, int], began: float) -> None:
         """What is said to be mirrored is, where the log is still the one that the first step has looked at."""
-        scene, view = self._scene, self._scene.checker.view()
+        scene, view, kept = self._scene, self._scene.checker.view(), self._scene.script.kept
+        if kept is not None and kept.adopts_at and began <= START_SECONDS + kept.adopts_at:
+            return  # a person has deleted the ledger since
         for where, end in ends.items():
             topic, truth = scene.source.topics.get(where.topic), scene.truth.of(where)
             if topic is None or topic.made_at > began or truth.truncations or truth.is_blind:
@@ -211,3 +224,5 @@ class Person:
             is_other = position is not None and is_another_topic(position.topic_id, topic.topic_id)
             if position is None or is_other or position.offset < end:
                 scene.checker.fail(f"{where} is said to be mirrored up to {end}, and stands at {position}")
+            elif kept is not None and not scene.checker.is_of_this_log(where):
+                scene.checker.fail(f"{where} is said to be mirrored up to {end}, which is of a former log")

@@ -23,6 +23,7 @@ from tests.simulation.settings_judge import PROTECTED, SettingsJudge
 from tests.simulation.sharing import SharedMirror
 from tests.simulation.source_producers import SourceProducers
 from tests.simulation.truth import Truth
+from tests.simulation.way_home import WayHome
 from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3, Known
 
 from sparkmirror.batch.records import encode_batch
@@ -70,7 +71,7 @@ class Scene:
         self.flow = _flow(script, self.policy)
         self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
         self.mirrors: list[Mirror] = []
-        self.is_healed = False
+        self.is_healed = self.is_ended = False
         self.healed_at = self.thaws_at = 0.0
         """When all is well again, and when the last that a broker let wait has been answered."""
         self.struck: list[tuple[float, str]] = []
@@ -118,7 +119,17 @@ class Scene:
         self.policy, self.flow = policy, _flow(self.script, policy)
         return policy
 
+    def end_mirrors(self) -> None:
+        """For good: nobody starts one again, and what is looked at now and then is looked at no more."""
+        self.is_ended = True
+        for mirror in self.mirrors:
+            mirror.kill()
+        if self.person is not None:
+            self.person.end()
+
     def start_missing(self) -> None:
+        if self.is_ended:
+            return
         for _ in range(self.script.processes - sum(not mirror.is_over for mirror in self.mirrors)):
             self.start_mirror()
 
@@ -189,6 +200,8 @@ class Scene:
         self.world.after(1.0, self.abort_late)
 
     def look(self) -> None:
+        if self.is_ended:
+            return
         self.checker.look()
         self.world.after(_LOOK_SECONDS * (0.5 + self.world.random.random()), self.look)
 
@@ -332,6 +345,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             if is_done:
                 world.run(world.now + _SETTLED_SECONDS_MAX * bool(scene.unsettled()), lambda: not scene.unsettled())
             scene.checker.judge(is_done=is_done)
+            if script.kept is not None and script.names_stay and is_done and not scene.checker.problems:
+                WayHome(scene).play()
             if world.events >= EVENTS_MAX:
                 scene.checker.problems.append(f"the mirror goes round in circles: {world.events} events")
         finally:

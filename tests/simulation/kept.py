@@ -216,6 +216,8 @@ def _kill_at_start(scene: "Scene", random: Random) -> str:
 
 def rebuild(scene: "Scene") -> None:
     """A person who reads that a partition is FAILED stops the flow, deletes the topic, and starts the flow again."""
+    if scene.is_ended:
+        return
     failed = scene.causes.failed()
     if failed and scene.remote in scene.target.topics:
         scene.world.tell(f"a person deletes {scene.remote}: {next(iter(failed.values()))}")
@@ -256,7 +258,7 @@ KEPT_FAULTS: "dict[str, FaultKind]" = {
     "kill at start": (2, _kill_at_start),
 }
 """Of histories in which offsets are kept."""
-LEFT_OUT = frozenset({"other program", "hold transaction", "fail over", "fail over fenced", "fail back"})
+LEFT_OUT = frozenset({"other program", "hold transaction"})
 """Faults of all histories that these have not."""
 SELDOM = frozenset({"unclean source", "recreate source", "unclean target", "delete target"})
 """Those that end most partitions."""

@@ -180,21 +180,13 @@ class KeptChecker(Checker):
                     return record.offset
         return None
 
-    def _is_of_this_log(self, where: TopicPartition) -> bool:
-        """Whether the ledger's position is one in the logs that both clusters have now."""
-        record, topic = self.view().records.get(where), self._scene.source.topics.get(where.topic)
-        remote = self._scene.target.topics.get(self._scene.remote)
-        if record is None or topic is None or remote is None or record.position.topic_id != topic.topic_id:
-            return False
-        return record.extent is not None and record.extent.topic_id == remote.topic_id
-
     # Now and then.
 
     def look(self) -> None:
         if self._scene.readers is not None:
             self._scene.readers.look()
         for partition in self._scene.sources():
-            if self._is_of_this_log(partition.where):
+            if self.is_of_this_log(partition.where):
                 self._look_at(partition.where)
         self._for_good()  # a history may end between two epochs, when no task says what is FAILED
 
@@ -295,7 +287,7 @@ class KeptChecker(Checker):
 
     def _is_of_this_or_no_log(self, where: TopicPartition) -> bool:
         record = self.view().records.get(where)
-        return record is not None and (record.extent is None or self._is_of_this_log(where))
+        return record is not None and (record.extent is None or self.is_of_this_log(where))
 
     # At the end.
 

@@ -251,7 +251,7 @@ def _plan_kept(seed: int) -> Script:
         seconds=seconds, faults=faults, rhythm=random.choice((*_RHYTHMS, "floods")), focus=random.randrange(6),
         processes=processes, jobs=has_jobs, has_transactions=random.random() < _KEPT_TRANSACTIONS_SHARE,
         read_committed=random.random() < _KEPT_COMMITTED_SHARE, resizes=random.random() < _RESIZES_SHARE,
-        names_stay=has_jobs and random.random() < _NAMES_STAY_SHARE, kept=kept,
+        names_stay=random.random() < _NAMES_STAY_SHARE, kept=kept,
     )  # fmt: skip
 
 
