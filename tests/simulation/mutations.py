@@ -297,6 +297,8 @@ MUTATIONS = (
              "        lineage, common.count = known, 1\n", kept=True),
     Mutation("a reverse flow goes on where the old primary has more", "operations/kept_return.py",
              "    if ends.home > ends.away:\n", "    if False:\n", kept=True),
+    Mutation("a drain goes by a log of the target that is gone", "operations/cluster_pair.py",
+             "        if where not in gone\n", "        if True\n", kept=True),
     Mutation("logs are not compared on the way back", "operations/kept_return.py",
              "        differs_at = first_parting(*logs, is_committed=is_committed, begins=offsets.first)\n",
              "        differs_at = None\n", kept=True),

@@ -18,7 +18,7 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.reader import LedgerReader, NoLedger
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import TopicPartition, is_another_topic
-from sparkmirror.operations.identical_offsets import NONE_IDENTICAL, Identical, look_at_identical
+from sparkmirror.operations.identical_offsets import NONE_IDENTICAL, Identical, in_former_logs, look_at_identical
 from sparkmirror.sync.topics import BROKER_DEFAULT, possible_replication_factor
 from sparkmirror.telemetry.board import StatusBoard
 
@@ -122,14 +122,26 @@ def written_logs(flow: FlowConfig) -> dict[TopicPartition, Extent]:
 
 def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
     """As `ledger_offsets`, to be compared with the source's logs: without positions in the log of a topic that was made
-    again since, of whose records nothing is mirrored. Raises ClusterError."""
-    positions = _read_ledger(flow).positions
-    there = source.list_topics({where.topic for where in positions})
+    again since, of whose records nothing is mirrored; where offsets are kept, also of one on the target. Raises
+    ClusterError."""
+    view = _read_ledger(flow)
+    there = source.list_topics({where.topic for where in view.positions})
+    gone = _kept_in_former_logs(flow, view)
     return {
         where: position.offset
-        for where, position in positions.items()
-        if where.topic not in there or not is_another_topic(position.topic_id, there[where.topic].topic_id)
+        for where, position in view.positions.items()
+        if where not in gone
+        and (where.topic not in there or not is_another_topic(position.topic_id, there[where.topic].topic_id))
     }
+
+
+def _kept_in_former_logs(flow: FlowConfig, view: LedgerView) -> frozenset[TopicPartition]:
+    """A topic of the target that was deleted is mirrored again from its beginning, once a task has met it."""
+    if not flow.preserves_offsets:
+        return frozenset()
+    with open_admin(flow.target, "ledger") as target:
+        topics = target.list_topics({flow.remote_topic(where.topic) for where in view.records})
+    return in_former_logs(flow, view.records, topics)
 
 
 def _read_ledger(flow: FlowConfig) -> LedgerView:

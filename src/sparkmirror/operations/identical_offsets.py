@@ -75,6 +75,24 @@ def look_at_identical(
     return judge_identical(flow, records, topics, board or _reported(flow))
 
 
+def in_former_logs(
+    flow: FlowConfig, records: Mapping[TopicPartition, PositionRecord], topics: Mapping[str, Topic]
+) -> frozenset[TopicPartition]:
+    """The source partitions whose offsets are kept, and whose stored position lies in a log of the target that is gone:
+    of the `topics` that it has now, nothing is mirrored; pure."""
+    return frozenset(
+        where
+        for where, record in records.items()
+        if flow.keeps_offsets(where.topic)
+        and record.is_aligned
+        and _is_gone(record, topics.get(flow.remote_topic(where.topic)))
+    )
+
+
+def _is_gone(record: PositionRecord, topic: Topic | None) -> bool:
+    return record.extent is not None and (topic is None or not is_of_this_log(record, topic))
+
+
 def _reported(flow: FlowConfig) -> StatusBoard | None:
     """None where the status topic cannot be read."""
     try:

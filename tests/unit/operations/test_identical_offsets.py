@@ -1,15 +1,19 @@
 """In which partitions offsets are said to be identical: where that is known, and nowhere else."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
 from tests.flows import flow_of
 
 from sparkmirror.cli.procedure import render_readiness
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
+from sparkmirror.operations import cluster_pair
 from sparkmirror.operations.failover import Readiness
 from sparkmirror.operations.identical_offsets import Identical, judge_identical
 from sparkmirror.stored_json import encode
@@ -92,3 +96,32 @@ def test_a_failover_promises_nothing_to_programs_where_offsets_are_not_known_to_
     assert "identical" not in said(Identical())
     found = Readiness(FLOW.name, True, (), (), identical=Identical(frozenset({FIRST}), {SECOND: "nobody knows"}))
     assert (found.as_json()["identical_offsets"], found.as_json()["identical_offsets_unknown"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "topics", "mirrored"),
+    [
+        (stored(), THERE, 300),
+        (stored(DELETED), THERE, None),
+        (stored(), {}, None),
+        (stored(None), THERE, 300),
+        (stored(DELETED, is_aligned=False), THERE, 300),
+    ],
+)
+def test_of_a_topic_that_the_target_has_not_any_more_nothing_is_mirrored(
+    monkeypatch: pytest.MonkeyPatch, record: PositionRecord, topics: Mapping[str, Topic], mirrored: int | None
+) -> None:
+    """A drain or a plan of a failover would take the new, empty log for the one that was mirrored."""
+    view = SimpleNamespace(records={FIRST: record}, positions={FIRST: record.position})
+    monkeypatch.setattr(cluster_pair, "_read_ledger", lambda _: view)
+    monkeypatch.setattr(cluster_pair, "open_admin", lambda *_: nullcontext(_Topics(topics)))
+    found = cluster_pair.mirrored_offsets(FLOW, _Topics({}))  # type: ignore[arg-type]
+    assert found.get(FIRST) == mirrored
+
+
+class _Topics:
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
+        self._topics = topics
+
+    def list_topics(self, names: Collection[str]) -> dict[str, Topic]:
+        return {name: topic for name, topic in self._topics.items() if name in names}
