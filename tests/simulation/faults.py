@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tests.simulation.cleaning import clean
 from tests.simulation.cluster import Cluster, Partition, Topic
-from tests.simulation.kept import KEPT_FAULTS
+from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS
+from tests.simulation.network import SimSocket
 from tests.simulation.scheduler import Process
 
 from sparkmirror.batch.records import encode_batch
@@ -31,6 +32,7 @@ _One = TypeVar("_One")
 _FOCUS_SHARE = 0.7
 """Of the faults that strike one partition of several, how many strike the one that the history says."""
 _EVENT_SECONDS_MAX = 5.0
+_SLEEP_SECONDS_MAX, _PAUSE_SECONDS_MAX = 8.0, 12.0
 _MOMENT_SECONDS, _LATE_SECONDS = 0.006, 0.6
 _AT, _AFTER = " @ ", " after "
 _PARTITIONS_MAX = 5
@@ -38,10 +40,11 @@ _COMMITS_ON_TARGET_SHARE = 0.75
 _HOLDS = frozenset({"hold commits"})
 """Faults of jobs that keep a commit from being restored in time."""
 EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command",
-          "burst", "refused", "doubt", "turned")  # fmt: skip
+          "burst", "refused", "doubt", "turned", "epoch")  # fmt: skip
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
 producer writes, records that are read, an order of the planner to tasks, a batch of several that are under way, one
-that is refused, one that may stand though no answer says so, a log of the source that was cut or made again."""
+that is refused, one that may stand though no answer says so, a log of the source that was cut or made again, and a
+mirror that is between two epochs."""
 FREQUENT_EVENTS = ("data", "positions", "offsets", "written", "read", "burst")
 SOURCE_EVENTS = ("written", "read", "turned")
 REQUEST_EVENTS = tuple(
@@ -441,7 +444,12 @@ def _refuse_ledger(scene: "Scene", random: Random) -> str:
     ledger = scene.ledger
     name = random.choice((*(ledger.offsets, ledger.positions, ledger.gaps) * 2, ledger.offset_map, ledger.status))
     topic = scene.target.topics.get(name)
-    return _refuse(_focus(scene, random, topic.partitions), scene, random) if topic else ""
+    return _refuse(_focus(scene, random, _written(topic)), scene, random) if topic else ""
+
+
+def _written(topic: Topic) -> list[Partition]:
+    """Of a ledger topic the partitions that the flow writes to: of three that have positions, most flows need one."""
+    return [one for one in topic.partitions if one.log.batches] or topic.partitions
 
 
 def _refuse_in_order(scene: "Scene", random: Random) -> str:
@@ -450,12 +458,15 @@ def _refuse_in_order(scene: "Scene", random: Random) -> str:
     topic = _data_or_ledger(scene, random)
     if topic is None:
         return ""
-    partition, seconds = _focus(scene, random, topic.partitions), random.choice((0.5, 2.0, 4.0))
+    partition, seconds = _focus(scene, random, _written(topic)), random.choice((0.5, 2.0, 4.0))
     partition.refuses, partition.then_refuses = (random.choice(_DOUBTFUL),), (random.choice(_FINAL),)
     told = f"{partition.where} answers one batch with error {partition.refuses[0]}, then all with "
 
     def end() -> None:
-        partition.refuses = partition.then_refuses = ()
+        if partition.then_refuses and not scene.is_healed:  # no batch has come yet
+            scene.world.after(seconds, end)
+        else:
+            partition.refuses = partition.then_refuses = ()
 
     scene.world.after(seconds, end)
     return f"{told}{partition.then_refuses[0]} for {seconds} s"
@@ -570,6 +581,36 @@ def _take_over(scene: "Scene", random: Random) -> str:
     return f"{name} stands still for {seconds} s, and another one starts"
 
 
+def _take_over_until(scene: "Scene", random: Random) -> str:
+    """As above, and the first wakes up the moment after the next one has done something, or asked."""
+    mirror, event = scene.mirror, random.choice((*EVENTS, *REQUEST_EVENTS, *(_events_of(scene) * 4)))
+    sleepers, moment = mirror.processes, _MOMENT_SECONDS * random.random() ** 2
+    for process in sleepers:
+        process.freeze(_SLEEP_SECONDS_MAX)
+    begins = 0.3 * random.random()
+
+    def wake() -> None:
+        for process in sleepers:
+            process.thaw()
+
+    def listen() -> None:
+        cluster, what = scene.event(event)
+        cluster.when(what, lambda: scene.world.after(moment, wake))
+
+    scene.world.after(begins, scene.start_mirror)
+    scene.world.after(begins + random.random(), listen)
+    return f"{mirror.name} stands still until the next {event} of another one, which starts"
+
+
+def _events_of(scene: "Scene") -> tuple[str, ...]:
+    """Those of what this flow does beside its data."""
+    script = scene.script
+    return (
+        *JOB_EVENTS * script.jobs, *ACL_EVENTS * bool(script.acls), *SETTINGS_EVENTS * bool(script.settings),
+        *GROUP_EVENTS * (script.processes > 1), *KEPT_EVENTS * (script.kept is not None),
+    )  # fmt: skip
+
+
 def _take_over_awake(scene: "Scene", random: Random) -> str:
     scene.start_mirror()
     return f"{scene.mirror.name} starts while the one before still runs"
@@ -616,6 +657,14 @@ def _order(scene: "Scene", random: Random) -> str:
         command = kind.of(run, Selection(), at_ms)
     _say(scene, command)
     return f"{kind.__name__} is ordered of {mirror.name}"
+
+
+def _long_pause(scene: "Scene", random: Random) -> str:
+    """All partitions rest while other things happen."""
+    seconds = _PAUSE_SECONDS_MAX * random.random()
+    _say(scene, Pause.of(scene.mirror.run, Selection(), int(scene.world.wall * 1000)))
+    scene.world.after(seconds, lambda: order_resume(scene))
+    return f"{scene.mirror.name} is to pause for {seconds:.1f} s"
 
 
 def order_resume(scene: "Scene") -> None:
@@ -754,12 +803,23 @@ def _hold_heartbeats(scene: "Scene", random: Random) -> str:
 
 def _deafen(scene: "Scene", random: Random) -> str:
     """What a reader has open to the target is where it hears commands."""
-    sockets = [one for one in scene.net.sockets if one.cluster is scene.target and one.process.name.endswith("reader")]
+    sockets = _ears(scene)
     if not sockets:
         return ""
     sock = random.choice(sockets)
     sock.is_silent = True
     return f"{sock.process.name} hears no commands"
+
+
+def _deafen_all(scene: "Scene", _: Random) -> str:
+    sockets = _ears(scene)
+    for sock in sockets:
+        sock.is_silent = True
+    return f"{len(sockets)} readers hear no commands" if sockets else ""
+
+
+def _ears(scene: "Scene") -> list[SimSocket]:
+    return [one for one in scene.net.sockets if one.cluster is scene.target and one.process.name.endswith("reader")]
 
 
 FaultKind = tuple[int, Callable[["Scene", Random], str]]
@@ -795,11 +855,14 @@ FAULTS: dict[str, FaultKind] = {
     "late rows": (4, _late_rows),
     "kill mirror": (6, _kill_mirror),
     "take over": (6, _take_over),
+    "take over until": (4, _take_over_until),
     "take over awake": (2, _take_over_awake),
     "other program": (3, _other_program),
     "step clock": (2, _step_clock),
     "order": (4, _order),
+    "long pause": (2, _long_pause),
     "deafen": (4, _deafen),
+    "deafen all": (2, _deafen_all),
     "hold transaction": (3, _hold_transaction),
 }
 """How often each comes, and what it does."""

@@ -302,6 +302,7 @@ class Mirror:
             self.planner = planner = Planner(self.flow, self.run, once=False)
             try:
                 while True:
+                    self._note_epoch()
                     planner.end_epoch()
                     self._run_epoch(planner)
                     pause = 1.0
@@ -338,6 +339,10 @@ class Mirror:
                     self._take_end(task, attempt)
             if self.attempts:
                 self._thread.park(self.world.now + 1.0)
+
+    def _note_epoch(self) -> None:
+        """One has ended, or the first is about to begin."""
+        self.net.clusters[self.flow.target.alias].note("epoch")
 
     def _stay(self) -> None:
         """Raises what ends the query."""

@@ -52,6 +52,13 @@ class Process:
     def freeze(self, seconds: float) -> None:
         self.frozen_until = max(self.frozen_until, self.world.now + seconds)
 
+    def thaw(self) -> None:
+        """It goes on at once, wherever it stood still."""
+        if self.frozen_until > self.world.now:
+            self.frozen_until = self.world.now
+            for thread in self.threads:
+                thread.wake()
+
     def slow(self, seconds: float, lag: float) -> None:
         """Each turn of its threads comes up to `lag` seconds late, as where the machine has too much to do."""
         self.slow_until, self.lag = max(self.slow_until, self.world.now + seconds), lag

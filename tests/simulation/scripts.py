@@ -198,8 +198,9 @@ def _plan_other(seed: int) -> Script:
         random, FAULTS | (JOB_FAULTS if has_jobs else {}) | (GROUP_FAULTS if processes > 1 else {})
         | (SETTINGS_FAULTS if has_settings else {}) | (ACL_FAULTS if has_acls else {})
         | (HEARTBEAT_FAULTS if has_heartbeats else {}),
-        (*EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1), *SETTINGS_EVENTS * has_settings,
-         *ACL_EVENTS * has_acls, *random.sample(REQUEST_EVENTS, _REQUESTS_MAX)),
+        (*EVENTS, *random.sample(REQUEST_EVENTS, _REQUESTS_MAX)),
+        (*JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1), *SETTINGS_EVENTS * has_settings,
+         *ACL_EVENTS * has_acls),
     )  # fmt: skip
     faults = _draw_faults(random, names, events, faults_max, seconds)
     return Script(
@@ -237,8 +238,8 @@ def _plan_kept(seed: int) -> Script:
     weights = {name: (1 if name in SELDOM else kind[0], kind[1]) for name, kind in known.items()}
     names, events, faults_max = _swarm(
         random, {name: kind for name, kind in weights.items() if name not in LEFT_OUT},
-        (*EVENTS, *KEPT_EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1),
-         *random.sample(REQUEST_EVENTS, _REQUESTS_MAX)),
+        (*EVENTS, *random.sample(REQUEST_EVENTS, _REQUESTS_MAX)),
+        (*KEPT_EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
     )  # fmt: skip
     seconds = random.choice((8.0, 15.0, 25.0))
     faults = _draw_faults(random, names, events, faults_max, seconds)
@@ -256,17 +257,20 @@ def _plan_kept(seed: int) -> Script:
 
 
 def _swarm(
-    random: Random, faults: Mapping[str, FaultKind], events: Sequence[str]
+    random: Random, faults: Mapping[str, FaultKind], general: Sequence[str], own: Sequence[str]
 ) -> tuple[list[str], Sequence[str], int]:
-    """The faults to choose from, as often as they weigh, the events that they strike at, and how many at most.
+    """The faults to choose from, as often as they weigh, the events that they strike at, and how many at most: of the
+    events in `general`, and the `own` ones of what the flow does beside its data.
 
     Two of three histories draw from a few kinds of faults and of events only, so that these meet each other more often
     (swarm testing; Groce et al., ISSTA 2012). In half of them all kinds weigh the same.
     """
+    events = (*general, *own)
     names = [name for name, (weight, _) in faults.items() for _ in range(weight)]
     if random.random() < 1 / 3:
         return names, events, 8
     kinds = list(faults) if random.random() < 1 / 2 else names
     chosen = {random.choice(kinds) for _ in range(random.randint(2, 5))}
-    few = [random.choice(FREQUENT_EVENTS), *(random.choice(events) for _ in range(random.randint(0, 3)))]
+    first = random.choice(own if own and random.random() < 1 / 2 else FREQUENT_EVENTS)
+    few = [first, *(random.choice(events) for _ in range(random.randint(0, 3)))]
     return [name for name in kinds if name in chosen], few, 16

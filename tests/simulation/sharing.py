@@ -76,6 +76,7 @@ class SharedMirror(Mirror):
         epoch = 0
         while True:
             self._stay()
+            self._note_epoch()
             planner.end_epoch()
             if planner.is_stopped() or not planner.has_work():
                 if not epoch and planner.is_told_to_wait:

@@ -1,6 +1,8 @@
 """The end of a history in which offsets are kept and names stay: the mirror has ended, the other cluster is written to,
-and the reverse flow, whose start the product's steps have set, mirrors that home at the same offsets."""
+and the reverse flow, whose start the product's steps have set, mirrors that home at the same offsets. In some the old
+primary has records that were not mirrored."""
 
+from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import Partition
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _SETTLES_SECONDS, _STEPS_SECONDS_MAX, _MIRRORS_SECONDS_MAX, _AFTER_SECONDS = 15.0, 120.0, 120.0, 3.0
 _WRITER_ID = 11_000_000
+_LOST_SHARE, _BEFORE_SHARE = 0.3, 0.5
+"""How often the old primary has more than was mirrored, and the other cluster is written to before the steps."""
 
 
 class _Memory:
@@ -49,7 +53,13 @@ class WayHome:
     def play(self) -> None:
         """With all well, and nothing written to the source any more."""
         scene, world = self._scene, self._world
+        random = Random(f"way home of {scene.script.seed}")
+        is_lost, is_before = random.random() < _LOST_SHARE, random.random() < _BEFORE_SHARE
         scene.end_mirrors()
+        for partition in scene.sources() if is_lost else ():
+            scene.producers.write_batch(partition)
+        if is_before:
+            self._write_all()
         world.run(world.now + _SETTLES_SECONDS)
         before = {one.where: one.log.high_watermark for one in scene.sources()}
         process = Process(world, "way home")
@@ -58,8 +68,8 @@ class WayHome:
             scene.checker.fail(f"the way home is not prepared: {self._problem or 'it takes too long'}")
             process.kill()
             return
-        for partition in scene.target.topics[scene.remote].partitions if scene.remote in scene.target.topics else ():
-            self._write(partition)
+        if not is_before:
+            self._write_all()
         self._mirror()
         for where, end in before.items():
             self._judge(where, end)
@@ -84,6 +94,11 @@ class WayHome:
             self._world.bugs.append(bug)
         finally:
             process.is_alive = False
+
+    def _write_all(self) -> None:
+        topic = self._scene.target.topics.get(self._scene.remote)
+        for partition in topic.partitions if topic is not None else ():
+            self._write(partition)
 
     def _write(self, partition: Partition) -> None:
         """As the primary that the other cluster is now: records, and a transaction whose marker leaves a hole."""
