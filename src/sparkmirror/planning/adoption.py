@@ -39,7 +39,7 @@ def adopt(
         )
     common = Common()
     for sample in samples:
-        lineage = proof.compare(where, remote, known, sample, common)
+        lineage = proof.compare(where, remote, known, sample, facts.source_end, common)
     if reason := why_unknown(facts, common.count):
         raise NotIdentical(reason)
     found = target.log_ends([remote]).of(remote)

@@ -101,7 +101,13 @@ class LogProof:
         return passed.lineage
 
     def compare(
-        self, where: TopicPartition, remote: TopicPartition, known: Lineage, offsets: Hole, common: Common
+        self,
+        where: TopicPartition,
+        remote: TopicPartition,
+        known: Lineage,
+        offsets: Hole,
+        source_end: int,
+        common: Common,
     ) -> Lineage:
         """As `prove`, of records that anybody may have written on the target."""
         passed = _Passed(known)
@@ -114,7 +120,8 @@ class LogProof:
         if found is not None:
             raise NotIdentical(f"the target has something else at offset {found} than its source")
         deque(placed, maxlen=0)  # also behind all that the source still has
-        return passed.lineage
+        deque(noted, maxlen=0)
+        return self._read_behind(where, passed, max(passed.reached, offsets.first), offsets.stop, source_end)
 
     def _require_placed_own(self, batches: Iterable[OwnedBatch]) -> Iterator[OwnedBatch]:
         """The batches. Raises NotIdentical at one of the flow's that was meant for a former log."""

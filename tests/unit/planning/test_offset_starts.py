@@ -377,6 +377,17 @@ def test_a_log_with_the_same_records_is_adopted_and_its_position_is_to_be_stored
     assert not world.published
 
 
+def test_a_log_that_ends_within_a_hole_of_its_source_is_adopted_in_the_epoch_of_what_follows_there(
+    world: World,
+) -> None:
+    """The source's leader moved where the hole begins: the epoch before ends there, and not where the target does."""
+    world.adopts("orders")
+    source = [of_epoch(data(0, values(0, 4)), 3), of_epoch(data(20, values(20, 2)), 4)]
+    world.has(source, [foreign(data(0, values(0, 4))), *(marker(at) for at in range(4, 9))])
+    begun = world.settle()[WHERE]
+    assert (begun.offset, begun.epochs, begun.unknown) == (9, ((3, 0), (4, 4)), "")
+
+
 def test_what_follows_an_adopted_record_is_proved_though_somebody_else_wrote_that_one(world: World) -> None:
     world.has([data(0, values(0, 8))], [foreign(data(0, values(0, 4))), data(4, values(4, 4))])
     world.stores(4, sequence=4)
