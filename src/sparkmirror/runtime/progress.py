@@ -5,6 +5,8 @@ logs some by name and the number of the others. Called by `runtime.run`.
 """
 
 import logging
+import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +30,7 @@ from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.follower import GapFollower
 from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.problems import Level, first_line
-from sparkmirror.telemetry.records import FlowState, PartitionRecord, PartitionState
+from sparkmirror.telemetry.records import FlowRecord, FlowState, PartitionRecord, PartitionState
 from sparkmirror.telemetry.verdict import Verdict, judge
 from sparkmirror.views.verdict_lines import headline
 
@@ -301,22 +303,30 @@ class StateChanges:
 
     def __init__(self, flow: FlowName) -> None:
         self._flow = flow
+        self._own = f"{socket.gethostname()}:{os.getpid()}"
         self._said: dict[TopicPartition, tuple[PartitionState, str]] = {}
-        self._flow_said: FlowState | None = None
+        self._flow_said: dict[str, FlowState] = {}
 
     def tell(self, board: StatusBoard) -> None:
         """Logs the changes since the last call. A partition that is tried again counts as running only when it has
         moved, or the source has answered."""
-        if board.flow is not None and board.flow.state != self._flow_said:
-            self._flow_said = board.flow.state
-            if board.flow.state in _FLOW_STATES:
-                state = board.flow.state
-                log.info("%s: %s.", self._flow, state.value, extra={"event": f"flow-{state.lower()}"})
+        self._tell_processes(board.processes)
         troubled = board.trouble.failing.keys() | board.trouble.waiting.keys()
         news = board.take_news().items()
         self._tell_partitions(
             {at: record for at, record in news if at not in troubled or record.state is not PartitionState.RUNNING}
         )
+
+    def _tell_processes(self, processes: Mapping[str, FlowRecord]) -> None:
+        """Logs changed states; with the process, where that is another one that shares the flow."""
+        for process, record in sorted(processes.items()):
+            state = record.state
+            if self._flow_said.get(process) is state:
+                continue
+            self._flow_said[process] = state
+            if state in _FLOW_STATES:
+                where = f" in {process}" if len(processes) > 1 and process != self._own else ""
+                log.info("%s: %s%s.", self._flow, state.value, where, extra={"event": f"flow-{state.lower()}"})
 
     def _tell_partitions(self, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Logs changed states; a partition's first state only if it does not run."""

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import socket
 import sys
 
 import pytest
@@ -147,6 +149,20 @@ def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]
     ]
     assert told[1]["retry_at"] == "1970-01-01T00:01:30+00:00"
     assert all(one["flow"] == "A->B" for one in told)
+
+
+def test_processes_that_share_a_flow_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is starting for long, beside one that runs, is no change at each of their beats."""
+    handlers.log_to_stderr()
+    board, changes = StatusBoard("A", "run"), StateChanges(FLOW)
+    own, other = f"{socket.gethostname()}:{os.getpid()}", "there:2"
+    board.processes = {own: FlowRecord("run", FlowState.RUNNING)}
+    for at_ms in range(4):
+        state = FlowState.STARTING if at_ms < 3 else FlowState.RUNNING
+        changes.tell(board)
+        board.processes[other] = FlowRecord("run", state, at_ms=at_ms)
+    changes.tell(board)
+    assert [one.partition("INFO ")[2] for one in said(capsys)] == ["A->B: RUNNING.", f"A->B: RUNNING in {other}."]
 
 
 def test_thousands_that_change_at_once_are_some_names_and_a_number(capsys: pytest.CaptureFixture[str]) -> None:
