@@ -24,7 +24,7 @@ def wait_until_shared(one: Run, other: Run) -> None:
     other.wait_until(
         lambda: are_shared(one, other),
         "each process runs one of two tasks",
-        60,
+        120,
     )
 
 
