@@ -6,7 +6,7 @@ cannot be read means is its reader's to say; none of them may end for it. Used b
 """
 
 import json
-from functools import cache
+import threading
 from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
@@ -19,6 +19,8 @@ _INT32_MAX: Final = (1 << 31) - 1
 BYTES_MAX: Final = 1 << 20
 """Of a key or a value; what SparkMirror writes is smaller (`pipeline.produce.progress`, `control.commands`)."""
 _SHOWN_BYTES: Final = 120
+_BUILDING: Final = threading.Lock()
+_DECODERS: Final[dict[Any, "msgspec.json.Decoder[Any]"]] = {}
 
 Offset = Annotated[int, Meta(ge=0, lt=_INT64_MAX)]
 """Of a record, the next one to mirror; one more is an int64 too."""
@@ -86,7 +88,9 @@ def decode(data: bytes | None, kind: type[_T], what: str, *, bytes_max: int = BY
 
 def convert(value: object, kind: type[_T], what: str) -> _T:
     """As `decode`, of what is decoded already."""
+    key: Any = kind
     try:
+        _decoder(key)
         return msgspec.convert(value, kind, dec_hook=_own, str_keys=True)
     except (ValueError, RecursionError) as problem:
         raise ProtocolError(f"{what} cannot be read ({_reason(problem)}).") from None
@@ -113,9 +117,14 @@ def unreadable(data: bytes | None, what: str, reason: str) -> ProtocolError:
     return ProtocolError(f"{what} cannot be read ({reason}): {(data or b'')[:_SHOWN_BYTES]!r}.")
 
 
-@cache
 def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(kind, dec_hook=_own)
+    """One thread alone builds what msgspec knows of a class: it stores that at the class before it is whole, and a
+    thread that finds it then ends the process (0.22)."""
+    found = _DECODERS.get(kind)
+    if found is None:
+        with _BUILDING:
+            found = _DECODERS[kind] = msgspec.json.Decoder(kind, dec_hook=_own)
+    return found
 
 
 def _own(kind: type[Any], value: Any) -> Any:

@@ -1,5 +1,7 @@
 """The one decoder of what is read from topics: what does not fit a declared type is never used."""
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -93,3 +95,32 @@ def test_an_odd_file_name_in_the_text_of_an_error_does_not_end_its_writer() -> N
         encode({"reason": odd})
     assert encode_lossy({"reason": odd, "more": "ü"}) == '{"reason":"jars/?.jar","more":"ü"}'.encode()
     assert encode_lossy({"reason": "ü"}) == encode({"reason": "ü"})
+
+
+_MANY_THREADS = """
+import sys, threading
+from dataclasses import make_dataclass
+from sparkmirror.stored_json import {call}
+
+sys.setswitchinterval(1e-6)
+for _ in range(100):
+    parts = [(f"h{{at}}", dict[str, tuple[int, ...]] | None, None) for at in range(30)]
+    inner = make_dataclass("Inner", [("g", int), *parts])
+    kind = make_dataclass("Outer", [(f"f{{at}}", inner | None, None) for at in range(40)])
+    ready = threading.Barrier(8)
+    threads = [
+        threading.Thread(target=lambda: (ready.wait(), {call}({value}, kind, "it"))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+@pytest.mark.parametrize(("call", "value"), [("decode", b'{"f0":{"g":1}}'), ("convert", {"f0": {"g": 1}})])
+def test_threads_that_read_a_kind_for_the_first_time_at_once_do_not_end_the_process(call: str, value: object) -> None:
+    """Flows are prepared side by side: msgspec's own building of what it knows of a class is not safe then."""
+    program = _MANY_THREADS.format(call=call, value=value)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
