@@ -293,7 +293,7 @@ MUTATIONS = (
     Mutation("a marker of somebody else counts once its record is lost", "planning/log_proof.py",
              "if is_lost and batch.is_filler and batch.producer_id not in filler_ids:", "if False:", kept=True),
     Mutation("what is taken over is not compared", "planning/adoption.py",
-             "        lineage = proof.compare(where, remote, known, sample, common)\n",
+             "        lineage = proof.compare(where, remote, known, sample, facts.source_end, common)\n",
              "        lineage, common.count = known, 1\n", kept=True),
     Mutation("a reverse flow goes on where the old primary has more", "operations/kept_return.py",
              "    if ends.home > ends.away:\n", "    if False:\n", kept=True),

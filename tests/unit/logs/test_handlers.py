@@ -151,7 +151,7 @@ def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]
     assert all(one["flow"] == "A->B" for one in told)
 
 
-def test_processes_that_share_a_flow_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_process_that_shares_a_flow_has_a_state_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """One that is starting for long, beside one that runs, is no change at each of their beats."""
     handlers.log_to_stderr()
     board, changes = StatusBoard("A", "run"), StateChanges(FLOW)
