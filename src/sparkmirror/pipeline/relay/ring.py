@@ -13,8 +13,10 @@ answers (`pipeline.relay.board`). Created by `pipeline.fetch.reader`, opened by 
 """
 
 import contextlib
+import errno
 import mmap
 import os
+import secrets
 from collections import deque
 from typing import Final, NamedTuple
 
@@ -28,7 +30,7 @@ RING_BYTES_MIN: Final = 1 << 20
 
 # Word numbers of the control page.
 _W_MAGIC, _W_PEER, _W_ERROR, _W_DONE_TAIL, _W_DONE_HEAD, _W_WAITING, _W_SLOT_CHANGES, _W_INLINE_FREED = range(8)
-_W_THROTTLED, _W_LIMITED, _W_TAKEN, _W_CALLS = 8, 9, 10, 11
+_W_THROTTLED, _W_LIMITED, _W_TAKEN, _W_CALLS, _W_MARK = 8, 9, 10, 11, 12
 _W_COMPLETIONS: Final = 64
 _W_SLOTS: Final = _W_COMPLETIONS + _COMPLETIONS
 _SLOT_WORDS: Final = 5
@@ -42,13 +44,15 @@ FLOWING, PAUSED = 0, 1
 
 class RingAddress(NamedTuple):
     """The reader's memory for its writer: process id, and file descriptors of the memory, of the pipe that wakes the
-    reader, and of the one by which it calls the writer."""
+    reader, and of the one by which it calls the writer. By its `mark` a ring is known: a process that has closed one
+    may have another one under the same number by now, of another task."""
 
     pid: int
     memory: int
     wake: int
     call: int
     ring_bytes: int
+    mark: int = 0
 
 
 class SlotOrder(NamedTuple):
@@ -85,6 +89,7 @@ class Ring:
         self.data = view[_CONTROL_BYTES:]
         self.wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._call_reader, self._call_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._mark = self._words[_W_MARK] = secrets.randbits(63)
         self._words[_W_MAGIC] = _MAGIC
         self._head = 0
         self._regions: deque[_Region] = deque()
@@ -98,7 +103,8 @@ class Ring:
 
     @property
     def address(self) -> RingAddress:
-        return RingAddress(os.getpid(), self._memory, self._wake_writer, self._call_reader, self.ring_bytes)
+        descriptors = self._memory, self._wake_writer, self._call_reader
+        return RingAddress(os.getpid(), *descriptors, self.ring_bytes, self._mark)
 
     def reserve(self, size: int) -> int | None:
         """A contiguous region of `size` bytes, as the position of its first byte; None while there is no room."""
@@ -281,6 +287,8 @@ class RingPeer:
         self.data = view[_CONTROL_BYTES:]
         if self._words[_W_MAGIC] != _MAGIC:
             raise OSError(f"process {address.pid} shows no ring of ours at descriptor {address.memory}")
+        if self._words[_W_MARK] != address.mark:
+            raise OSError(errno.ENOENT, f"process {address.pid} has another ring at descriptor {address.memory}")
         self._wake = os.open(f"/proc/{address.pid}/fd/{address.wake}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         # Opened for both, a pipe is never at its end: one whose reader is gone would be readable for ever.
         self.called = os.open(f"/proc/{address.pid}/fd/{address.call}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -195,8 +195,8 @@ def test_a_writers_failure_reaches_the_reader(ring: Ring) -> None:
 CHILD = """
 import sys
 from sparkmirror.pipeline.relay.ring import RingAddress, RingPeer
-address = RingAddress(*map(int, sys.argv[1:6]))
-lease, size = int(sys.argv[6]), int(sys.argv[7])
+address = RingAddress(*map(int, sys.argv[1:7]))
+lease, size = int(sys.argv[7]), int(sys.argv[8])
 peer = RingPeer(address)
 sys.stdout.write(bytes(peer.slice(lease, size)).decode())
 peer.give_back(lease)
@@ -263,6 +263,17 @@ def test_a_number_that_is_no_ring_any_more_is_an_oserror(ring: Ring, tmp_path: P
         RingPeer(RingAddress(2**22 - 1, 3, 4, 5, RING_BYTES))
     with pytest.raises(OSError):
         RingPeer(ring.address._replace(memory=ring.address.wake))
+
+
+def test_another_ring_under_the_number_of_one_that_was_closed_is_not_taken_for_it() -> None:
+    """A worker of Spark's runs a task after the other. What its next reader announces is of other partitions."""
+    with contextlib.closing(Ring(RING_BYTES)) as former:
+        address = former.address
+    with contextlib.closing(Ring(RING_BYTES)) as ring:
+        assert ring.address.memory == address.memory, "numbers are used again"
+        with pytest.raises(FileNotFoundError, match="another ring"):
+            RingPeer(address)
+        RingPeer(ring.address).close()
 
 
 def test_memory_is_gone_when_both_sides_have_closed_it() -> None:
