@@ -111,12 +111,14 @@ def overwritten(
     for (group, partition), log_of in logs.items():
         own = written[group][partition]
         *earlier, last = log_of
+        while earlier and earlier[-1] == own:  # it was sent again, or another process of the flow committed the same
+            earlier.pop()
         if last != own or not earlier:
             continue
         stood = seen.get(group, {}).get(partition)
         highest = max(one.offset for one in (*earlier, *((stood,) if stood else ())))
         foreign = earlier[-1]
-        if foreign.offset > own.offset or (foreign.offset < highest and foreign != own):
+        if foreign.offset > own.offset or foreign.offset < highest:
             lost[group][partition] = foreign
     return dict(lost)
 

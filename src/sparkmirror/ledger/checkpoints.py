@@ -141,7 +141,7 @@ def plan_renewals(
         source = source_of(before.partition) if one is None else one.source
         again = None if source is None else settle_known(translate(source, before.upstream), logs)
         is_remade = before.partition in remade
-        begin = _begin_before(before, origins.get(key), again if one is None else one.found)
+        begin = begin_before(before, origins, again if one is None else one.found)
         is_former = is_remade or bool(begin) or is_stale(before, again, log) or _is_overtaken(before, one, logs)
         is_beyond = any(place.offset > log.end for place in places.get(key, ()))
         if not (is_former or is_beyond):
@@ -159,12 +159,10 @@ def plan_renewals(
     return renewals
 
 
-def _begin_before(
-    before: Checkpoint, origin: tuple[Checkpoint, UUID] | None, found: Translated | None
-) -> MapBegin | None:
+def begin_before(before: Checkpoint, origins: Origins, found: Translated | None) -> MapBegin | None:
     """Where the map of a topic that was made again on the source begins on the target, if that is before the
     checkpoint: the log was cut there, and what has grown behind it the group has not read."""
-    begin = None if found is None else found.begin
+    begin, origin = None if found is None else found.begin, origins.get((before.group, before.partition))
     if begin is None or origin is None or origin[0] != before or not is_another_topic(origin[1], begin.source_id):
         return None
     return begin if begin.downstream < before.downstream else None

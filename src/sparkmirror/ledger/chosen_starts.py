@@ -11,6 +11,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.stored_json import Name, Number, Offset, TopicName, decode_or_none, encode
 
 _KIND: Final = "preserve.offsets.start"
+_MARK: Final = f'"{_KIND}"'.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class ChosenStart:
 def start_key(source_alias: str, partition: TopicPartition) -> bytes:
     """Compact JSON, `["A","preserve.offsets.start","orders",3]`."""
     return encode([source_alias, _KIND, partition.topic, partition.partition])
+
+
+def is_start_key(key: bytes | None) -> bool:
+    """Whether it may be one, at little cost."""
+    return key is not None and _MARK in key
 
 
 def decode_start_key(key: bytes | None) -> tuple[str, TopicPartition] | None:

@@ -9,6 +9,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect
+from sparkmirror.ledger.chosen_starts import is_start_key
 from sparkmirror.ledger.copies import Copies
 from sparkmirror.ledger.positions import producer_key
 from sparkmirror.ledger.topics import LedgerTopics
@@ -82,10 +83,12 @@ class LedgerReader:
 
     def _fold(self, records: Sequence[TailRecord]) -> list[TopicPartition]:
         """Fold only the last record of each key: in a long ledger most records are superseded. Of the producer's key
-        the first record counts, which two processes that begin at once may read together with the second."""
+        the first record counts, and of a start's the earliest place, which two processes that begin at once may read
+        together with the second."""
         last = {(record.partition, record.key): record for record in records}
         for record in records:
-            if record.key == self._producer_key and record.partition.topic == self._topics.positions:
+            is_read_whole = record.key == self._producer_key or is_start_key(record.key)
+            if is_read_whole and record.partition.topic == self._topics.positions:
                 self.view.take_ours(record.key, record.value, record.place)
                 last.pop((record.partition, record.key), None)
         touched: dict[TopicPartition, None] = {}

@@ -32,6 +32,9 @@ class LedgerView:
         """Records in our format without a readable generation, each as a sentence."""
         self.accepted: dict[TopicPartition, Accepted] = {}
         self.starts: dict[TopicPartition, ChosenStart] = {}
+        """Of two processes that chose at once the one that begins earlier counts."""
+        self.last_starts: dict[TopicPartition, ChosenStart] = {}
+        """Those that compaction will leave."""
         self.offsets_producer: int | None = None
         """The producer id of a flow that keeps offsets: the first one, where two processes began at the same time."""
         self.last_offsets_producer: int | None = None
@@ -110,11 +113,12 @@ class LedgerView:
             self.accepted[partition] = found
 
     def _take_start(self, partition: TopicPartition, value: bytes | None) -> None:
-        """Of two processes that choose at once the one that begins earlier counts."""
         found, known = decode_start(value), self.starts.pop(partition, None)
+        self.last_starts.pop(partition, None)
         if found is not None:
-            is_later = known is not None and known.is_same(found) and known.offset < found.offset
-            self.starts[partition] = known if known is not None and is_later else found
+            self.last_starts[partition] = self.starts[partition] = found
+            if known is not None and known.is_same(found) and known.offset < found.offset:
+                self.starts[partition] = known
 
     def _take_producer(self, value: bytes | None) -> None:
         """What cannot be read changes nothing: a log is written with one producer id for good."""

@@ -319,13 +319,14 @@ class StateChanges:
 
     def _tell_processes(self, processes: Mapping[str, FlowRecord]) -> None:
         """Logs changed states; with the process, where that is another one that shares the flow."""
+        self._flow_said = {process: state for process, state in self._flow_said.items() if process in processes}
         for process, record in sorted(processes.items()):
             state = record.state
             if self._flow_said.get(process) is state:
                 continue
             self._flow_said[process] = state
             if state in _FLOW_STATES:
-                where = f" in {process}" if len(processes) > 1 and process != self._own else ""
+                where = "" if process == self._own else f" in {process}"
                 log.info("%s: %s%s.", self._flow, state.value, where, extra={"event": f"flow-{state.lower()}"})
 
     def _tell_partitions(self, partitions: Mapping[TopicPartition, PartitionRecord]) -> None:

@@ -26,6 +26,7 @@ from sparkmirror.ledger.checkpoints import (
     Places,
     Reached,
     Renewal,
+    begin_before,
     forget_places,
     may_move,
     note_origins,
@@ -37,7 +38,7 @@ from sparkmirror.ledger.checkpoints import (
     translate_groups,
 )
 from sparkmirror.ledger.mirror_records import Checkpoint
-from sparkmirror.ledger.translate import TargetLogs, is_former
+from sparkmirror.ledger.translate import TargetLogs, Translated, is_former
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync.log_notes import LogNotes
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
@@ -145,11 +146,19 @@ class GroupRound:
 
     def _to_look_at(self, reached: Mapping[CheckpointKey, Reached]) -> set[TopicPartition]:
         """The target partitions of checkpoints that may have to be written; at times those of all checkpoints."""
-        moving = {key[1] for key, one in reached.items() if may_move(key, one, self._checkpoints)}
+        moving = {
+            key[1]
+            for key, one in reached.items()
+            if may_move(key, one, self._checkpoints) or self._is_former(self._checkpoints.get(key), one.found)
+        }
         if time.monotonic() < self._looks_at:
             return moving
         self._looks_at = time.monotonic() + _LOOK_AGAIN_SECONDS
         return moving | {partition for _, partition in self._checkpoints}
+
+    def _is_former(self, checkpoint: Checkpoint | None, found: Translated | None) -> bool:
+        """Whether it lies in what another topic of the source has on the target now."""
+        return checkpoint is not None and begin_before(checkpoint, self._origins, found) is not None
 
     def remember(self, written: Sequence[Checkpoint]) -> None:
         """These checkpoints of the round's plan are the last of their groups."""
@@ -231,11 +240,13 @@ class GroupRound:
         logs: TargetLogs,
     ) -> GroupOffsets:
         """The offsets that are valid in the present logs; none of an unknown log."""
-        return {
-            where: committed
-            for where, committed in write.offsets.items()
-            if state.now(self._checkpoints[write.group, where], sources, logs) == committed.offset
-        }
+
+        def is_sound(where: TopicPartition, offset: int) -> bool:
+            checkpoint, source = self._checkpoints[write.group, where], sources.get(where)
+            found = None if source is None else state.translator.translate(source, checkpoint.upstream)
+            return not self._is_former(checkpoint, found) and state.now(checkpoint, sources, logs) == offset
+
+        return {where: one for where, one in write.offsets.items() if is_sound(where, one.offset)}
 
     def _doubt(self, written: Mapping[str, GroupOffsets], logs: TargetLogs) -> None:
         """Look at all checkpoints again if a topic was created again during the commit, which names no topic id."""

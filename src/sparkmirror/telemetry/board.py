@@ -270,8 +270,9 @@ class StatusBoard:
         return news
 
     def begins(self) -> dict[TopicPartition, int]:
-        """Where partitions begin whose start is being filled: nothing of them is mirrored yet."""
-        records = (self.partitions[where] for where in self.filling)
+        """Where partitions begin whose start is being filled, by what this run has reported: nothing of them is
+        mirrored yet."""
+        records = (self.partitions[where] for where in self.filling if self.partitions[where].run == self.run)
         starts = (one for one in records if one.filling is not None and one.filling.is_start)
         return {one.source: one.offset for one in starts if one.offset is not None}
 

@@ -18,6 +18,7 @@ from sparkmirror.telemetry.records import (
     FlowRecord,
     FlowState,
     JobRecord,
+    PartitionRecord,
     PartitionState,
     TaskRecord,
     VerifyRecord,
@@ -112,7 +113,7 @@ def gather(
         held=held,
         partitions=max(status.partitions, len(board.partitions)),
         unknown_ends=unknown_ends,
-        lag_records=None if unknown_ends or hidden or not board.tasks else _lag(board),
+        lag_records=None if unknown_ends or hidden or not board.tasks else _lag(board, now_ms),
         behind_since_ms=status.behind_since_ms,
         gaps=tuple(gap for gap in gaps if not board.is_acknowledged(gap)),
         restarted_at_ms=tuple(board.trouble.restarts),
@@ -124,11 +125,24 @@ def gather(
     )
 
 
-def _lag(board: StatusBoard) -> int | None:
-    """That of the tasks' partitions, and of those whose start is being filled; None where one is not known."""
+def _lag(board: StatusBoard, now_ms: int) -> int | None:
+    """That of the tasks' partitions, and of those whose start is being filled; None where one is not known, or was
+    reported lately by the run before alone."""
     lags = [board.partitions[where].lag_records for where in board.begins()]
     known = [lag for lag in lags if lag is not None]
-    return board.status().lag_records + sum(known) if len(known) == len(lags) else None
+    is_whole = len(known) == len(lags) and not any(
+        _awaits_report(board.partitions[at], board, now_ms) for at in board.filling
+    )
+    return board.status().lag_records + sum(known) if is_whole else None
+
+
+def _awaits_report(record: PartitionRecord, board: StatusBoard, now_ms: int) -> bool:
+    is_start = record.filling is not None and record.filling.is_start
+    return is_start and record.run != board.run and not _is_late(record, now_ms)
+
+
+def _is_late(record: PartitionRecord, now_ms: int) -> bool:
+    return now_ms - record.at_ms > SILENCE_SECONDS_MAX * 1000
 
 
 def list_fillings(board: StatusBoard, now_ms: int) -> dict[TopicPartition, Filling]:
@@ -139,7 +153,10 @@ def list_fillings(board: StatusBoard, now_ms: int) -> dict[TopicPartition, Filli
     for where in sorted(board.filling):
         record = board.partitions[where]
         assert record.filling is not None, "the board lists none without"
-        is_fresh = record.run == board.run and now_ms - record.at_ms <= SILENCE_SECONDS_MAX * 1000
+        is_late = _is_late(record, now_ms)
+        if is_late and record.run != board.run and is_alive:
+            continue  # the run that goes on has not reported it: its topic may be gone
+        is_fresh = record.run == board.run and not is_late
         found[where] = record.filling if is_alive and is_fresh else record.filling.unknown()
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.facts import Facts, HeldPartition, failed_partitions
+from sparkmirror.telemetry.facts import Facts, HeldPartition, failed_partitions, list_fillings
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import SAMPLE_SECONDS, HistoryRecord
 from sparkmirror.telemetry.problems import Level, first_line, living
@@ -104,7 +104,7 @@ def flow_part(
         "bytes_per_second": pace.bytes_per_second if is_known and alive else None,
         "partitions": facts.partitions,
         **_identical(facts, board),
-        "filling": len(board.filling),
+        "filling": len(list_fillings(board, facts.now_ms)),
         "counts": {state.value: counts[state] for state in PartitionState if state is not PartitionState.RUNNING},
         "latency": _quantiles(status.recent_latency),
         "transit": _quantiles(status.recent_transit),

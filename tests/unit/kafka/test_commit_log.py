@@ -73,6 +73,8 @@ def found(log: list[int], stood: int | None) -> list[int]:
         ([-1, 100], 50, -1),
         ([100, 103, 101, 100], 98, 101),
         ([100, 103, 99, 100], 98, 99),
+        ([120, 100, 100], 50, 120),
+        ([10, 100, 100], 50, 10),
     ],
 )
 def test_a_higher_commit_before_ours_was_overwritten_and_one_that_put_the_group_back(
@@ -83,7 +85,7 @@ def test_a_higher_commit_before_ours_was_overwritten_and_one_that_put_the_group_
 
 @pytest.mark.parametrize(
     "log",
-    [[], [100], [50, 100], [50, 60, 100], [150, 100, 100], [100, 150], [150, 100, 90], [100, 90]],
+    [[], [100], [50, 100], [50, 60, 100], [100, 100], [100, 150], [150, 100, 90], [100, 90]],
 )
 def test_steps_on_the_way_to_ours_and_what_came_after_stand(log: list[int]) -> None:
     assert found(log, 50) == []

@@ -137,7 +137,7 @@ def test_each_change_of_state_is_one_sentence(capsys: pytest.CaptureFixture[str]
     board, changes = StatusBoard("A", "run"), StateChanges(FLOW)
     failed, running = PartitionState.FAILED, PartitionState.RUNNING
     for state, offset in ((running, 5), (failed, 5), (running, 5), (failed, 5), (running, 6)):
-        board.processes = {"here:1": FlowRecord("run", FlowState.RUNNING)}
+        board.processes = {f"{socket.gethostname()}:{os.getpid()}": FlowRecord("run", FlowState.RUNNING)}
         reason = "a record is too large.\n  hint" if state is PartitionState.FAILED else ""
         tell(board, 3, state, reason, offset)
         changes.tell(board)

@@ -74,7 +74,11 @@ def test_of_two_processes_that_choose_at_once_the_earlier_place_counts(ledger: L
     ledger.choose({WHERE: 60})
     later = ChosenStart(80, "latest", HERE, THERE)
     ledger.view.take_ours(start_key("A", WHERE), encode_start(later))
+    ledger.written.clear()
     assert ledger.choose({WHERE: 110}) == {WHERE: 60}
+    assert ledger.written == [start_key("A", WHERE)], "compaction leaves the last one"
+    assert ledger.choose({WHERE: 110}) == {WHERE: 60}
+    assert len(ledger.written) == 1
     ledger.view.take_ours(start_key("A", WHERE), None)
     assert ledger.choose({WHERE: 110}) == {WHERE: 110}, "a person has removed it"
     ledger.view.take_ours(start_key("B", WHERE), encode_start(later))

@@ -77,7 +77,9 @@ class World:
         self.flow = flow_of("preserve.offsets.enabled = true", "A.consumer.isolation.level = read_committed")
         self.order: list[str] = []
         self.source, self.target = Cluster("A", HERE, self.order), Cluster("B", THERE, self.order)
-        self.view = SimpleNamespace(records={}, offsets_producer=OURS, last_offsets_producer=OURS, starts={})
+        self.view = SimpleNamespace(
+            records={}, offsets_producer=OURS, last_offsets_producer=OURS, starts={}, last_starts={}
+        )
         self.published: list[int | None] = []
         self.last: dict[TopicPartition, int] = {}
         self.known_ids: set[str] = set()

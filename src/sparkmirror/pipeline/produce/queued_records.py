@@ -72,7 +72,7 @@ class Rewriting:
             self._look_ahead()
         if self.has_more:
             return Making(piece, self.reached)
-        return Making(piece, self.reached if self.has_more else self._next_offset)
+        return Making(piece, self._next_offset)
 
     def _look_ahead(self) -> None:
         """Raises UnpackingBusy; making then begins again behind the last piece."""
