@@ -149,7 +149,8 @@ class WayHome:
                 self._scene.checker.fail(f"{where} is refused on the way home, and goes on behind {end}: {here[:3]}")
             return
         _, away = self._pair(where)
-        there = [(one.offset, one.value) for one in away.log.visible(committed=True) if one.offset >= start]
+        committed = self._scene.script.read_committed  # else what fillers have aborted is copied, as all that was
+        there = [(one.offset, one.value) for one in away.log.visible(committed=committed) if one.offset >= start]
         if start != end or here != there:
             self._scene.checker.fail(
                 f"{where} has {here[:4]} behind {end} on the way home, and {there[:4]} behind {start} is to come"
