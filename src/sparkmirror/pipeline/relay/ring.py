@@ -44,8 +44,8 @@ FLOWING, PAUSED = 0, 1
 
 class RingAddress(NamedTuple):
     """The reader's memory for its writer: process id, and file descriptors of the memory, of the pipe that wakes the
-    reader, and of the one by which it calls the writer. By its `mark` a ring is known: a process that has closed one
-    may have another one under the same number by now, of another task."""
+    reader, and of the one by which it calls the writer. `mark` is the ring's own: a process may have closed it, and
+    have another one, of another task, under the same number by now."""
 
     pid: int
     memory: int
@@ -89,8 +89,7 @@ class Ring:
         self.data = view[_CONTROL_BYTES:]
         self.wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._call_reader, self._call_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._mark = self._words[_W_MARK] = secrets.randbits(63)
-        self._words[_W_MAGIC] = _MAGIC
+        self._words[_W_MAGIC], self._words[_W_MARK] = _MAGIC, secrets.randbits(63)
         self._head = 0
         self._regions: deque[_Region] = deque()
         self._region_of: dict[int, _Region] = {}
@@ -103,8 +102,8 @@ class Ring:
 
     @property
     def address(self) -> RingAddress:
-        descriptors = self._memory, self._wake_writer, self._call_reader
-        return RingAddress(os.getpid(), *descriptors, self.ring_bytes, self._mark)
+        numbers = self._memory, self._wake_writer, self._call_reader
+        return RingAddress(os.getpid(), *numbers, self.ring_bytes, self._words[_W_MARK])
 
     def reserve(self, size: int) -> int | None:
         """A contiguous region of `size` bytes, as the position of its first byte; None while there is no room."""
