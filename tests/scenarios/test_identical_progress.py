@@ -22,8 +22,11 @@ from sparkmirror.policy.fillers import ABORTED, Hole
 SLOWLY = {"max.message.bytes": "1000"}
 """Of a topic of the target: a start is filled by batches of some thousand empty records instead of half a million."""
 AS_IT_IS = "sync.topic.configs.enabled = false"
-BEGIN = 5_000_000
-HOLE = 5000
+BEGIN = 20_000_000
+HOLE = 25_000
+"""On an idle machine a second fills more than a thousand of these, and almost a million before a start. Reports come
+every two."""
+SECONDS_MAX = 300
 SPARE = 4
 """So many of its last offsets are of transactions of their own on the source, and a hole of their own."""
 
@@ -97,10 +100,10 @@ def test_a_far_start_is_seen_in_status_and_metrics_while_it_is_filled_and_so_is_
     ratio = re.search(r'sparkmirror_partition_filling_ratio\{[^}]*topic="ledger[^}]*\} (\S+)', metrics_of(mirror))
     assert ratio and 0 < float(ratio[1]) < 1
 
-    mirror.wait_until(lambda: spans(target, remote, 1) == {0: (BEGIN, BEGIN + 50)}, "it is mirrored")
+    mirror.wait_until(lambda: spans(target, remote, 1) == {0: (BEGIN, BEGIN + 50)}, "it is mirrored", SECONDS_MAX)
     mirror.wait_until(lambda: asked.filling() is None, "it is over")
     assert "being filled" not in asked.ask()
-    assert "sparkmirror_partition_filling_ratio{" not in metrics_of(mirror)
+    mirror.wait_until(lambda: "sparkmirror_partition_filling_ratio{" not in metrics_of(mirror), "metrics say so too")
     mirror.stop()
     assert_identical(source, target, topic, remote, 1)
 
@@ -125,8 +128,9 @@ def test_a_large_hole_is_seen_while_it_is_filled_and_is_no_standstill(
     mirror.wait_until(lambda: has_moved(asked), "the hole is filled, and it is seen")
     asked.assert_moved("hole", HOLE - SPARE)
     assert asked.seen[0]["first"] == 1
-    mirror.wait_until(lambda: spans(target, f"{alias}.{topic}", 1) == {0: (0, HOLE + 1)}, "it is mirrored")
+    remote = f"{alias}.{topic}"
+    mirror.wait_until(lambda: spans(target, remote, 1) == {0: (0, HOLE + 1)}, "it is mirrored", SECONDS_MAX)
     mirror.wait_until(lambda: asked.filling() is None, "it is over")
     mirror.stop()
     committed = {"isolation.level": "read_committed"}
-    assert places(target, f"{alias}.{topic}") == places({**source, **committed}, topic)
+    assert places(target, remote) == places({**source, **committed}, topic)
