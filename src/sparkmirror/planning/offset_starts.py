@@ -51,7 +51,7 @@ _TIMES_KEY: Final = "message.timestamp.type"
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _GRANT: Final = "grant DESCRIBE_CONFIGS on it to the principal that the target knows the mirror by"
-_REMADE: Final = "its topic on the target was deleted and made again meanwhile"
+_REMADE: Final = "its topic on the target was deleted meanwhile"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
 _LET_DELETE: Final = (
     "set it to `compact,delete` on the target, with `retention.ms = -1` and `retention.bytes = -1`, until it is filled"
@@ -136,10 +136,14 @@ class OffsetStarts:
         return late + [begun for item in items if item not in remade for begun in self._begin(item, logs, producer_id)]
 
     def _remade(self, items: Collection[Assigned]) -> list[Assigned]:
-        """Those whose topic on the target is another one since it was looked up: its log may be either's."""
-        there = self._target.list_topics({self._remote(item.partition).topic for item in items})
-        gone = [name for name, topic in there.items() if is_another_topic(self._there[name].topic_id, topic.topic_id)]
-        return [item for item in items if self._remote(item.partition).topic in gone]
+        """Those whose topic on the target is gone since it was looked up, or another one: what was read may be of
+        either."""
+        names = {self._remote(item.partition).topic for item in items}
+        there = self._target.list_topics(names)
+        same = [
+            name for name, topic in there.items() if not is_another_topic(self._there[name].topic_id, topic.topic_id)
+        ]
+        return [item for item in items if self._remote(item.partition).topic not in same]
 
     def _put_off(self, item: Assigned, problem: SparkMirrorError) -> list[Assigned]:
         """Another look may find it ready; a run that is to end has none."""

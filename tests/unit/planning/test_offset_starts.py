@@ -464,6 +464,17 @@ def test_what_times_a_topic_gives_records_is_known_before_a_partition_begins(wor
     assert found == [True, False]
 
 
+def test_a_topic_that_is_deleted_while_it_is_looked_at_is_looked_at_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No setting of it can be read then, which is no right that is missing."""
+    world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
+    world.target.times = {}
+    looks = iter([{world.remote.topic: Topic(world.remote.topic, THERE, 1, 1)}, {}])
+    monkeypatch.setattr(world.target, "list_topics", lambda _: next(looks))
+    assert world.settle() == {}
+
+
 def test_a_partition_of_a_topic_whose_times_cannot_be_read_is_held(world: World) -> None:
     """An answer with a time would say that a batch was there already, or nothing at all."""
     world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
