@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from sparkmirror.ledger.positions import decode_kind_key, encode_kind_key
 from sparkmirror.model import TopicPartition
-from sparkmirror.stored_json import Name, Number, Offset, TopicName, decode_or_none, encode
+from sparkmirror.stored_json import Name, Offset, decode_or_none, encode
 
 _KIND: Final = "preserve.offsets.start"
 _MARK: Final = f'"{_KIND}"'.encode()
@@ -30,8 +31,7 @@ class ChosenStart:
 
 
 def start_key(source_alias: str, partition: TopicPartition) -> bytes:
-    """Compact JSON, `["A","preserve.offsets.start","orders",3]`."""
-    return encode([source_alias, _KIND, partition.topic, partition.partition])
+    return encode_kind_key(source_alias, _KIND, partition)
 
 
 def is_start_key(key: bytes | None) -> bool:
@@ -41,11 +41,7 @@ def is_start_key(key: bytes | None) -> bool:
 
 def decode_start_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
     """The flow's source alias and the partition; None for any other key."""
-    found = decode_or_none(key, tuple[str, str, TopicName, Number])
-    if found is None:
-        return None
-    alias, partition = found[0], TopicPartition(*found[2:])
-    return (alias, partition) if start_key(alias, partition) == key else None
+    return decode_kind_key(key, _KIND)
 
 
 def encode_start(start: ChosenStart) -> bytes:

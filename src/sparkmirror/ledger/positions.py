@@ -128,16 +128,26 @@ class Accepted:
 
 def accepted_key(source_alias: str, partition: TopicPartition) -> bytes:
     """Under this key lies an `Accepted` of a flow that keeps offsets."""
-    return encode([source_alias, _OF_KEPT, partition.topic, partition.partition])
+    return encode_kind_key(source_alias, _OF_KEPT, partition)
 
 
 def decode_accepted_key(key: bytes | None) -> tuple[str, TopicPartition] | None:
     """As `decode_key`."""
+    return decode_kind_key(key, _OF_KEPT)
+
+
+def encode_kind_key(source_alias: str, kind: str, partition: TopicPartition) -> bytes:
+    """Of what is stored of a partition beside its position: compact JSON, `["A",kind,"orders",3]`."""
+    return encode([source_alias, kind, partition.topic, partition.partition])
+
+
+def decode_kind_key(key: bytes | None, kind: str) -> tuple[str, TopicPartition] | None:
+    """As `decode_key`, of one kind."""
     found = decode_or_none(key, tuple[str, str, TopicName, Number])
     if found is None:
         return None
     alias, partition = found[0], TopicPartition(*found[2:])
-    return (alias, partition) if accepted_key(alias, partition) == key else None
+    return (alias, partition) if encode_kind_key(alias, kind, partition) == key else None
 
 
 def encode_accepted(accepted: Accepted) -> bytes:
