@@ -66,7 +66,7 @@ def _log_ids(scene: "Scene", where: TopicPartition) -> object:
 
 
 def _losses(scene: "Scene", where: TopicPartition) -> object:
-    """What has turned a log: nothing that was seen before tells of it then."""
+    """What has changed a log so far. Where this differs later, offsets that were read before are of another log."""
     truth = scene.truth.of(where)
     return truth.truncations, truth.target_losses, "target cut" in scene.causes.of(where)
 

@@ -137,8 +137,8 @@ class WayHome:
         return all(home.log.high_watermark >= away.log.high_watermark for home, away in map(self._pair, self._starts))
 
     def _judge(self, where: TopicPartition, end: int) -> None:
-        """The old primary's log goes on with what the other one has behind its end, at the same offsets, and with
-        nothing else; one whose log parts is left as it is."""
+        """Behind its former end the old primary has the other one's records, at their offsets, and no more. Where the
+        logs part it stays as it was."""
         home = self._scene.source.partition(where)
         start = self._starts.get(where)
         if home is None:

@@ -188,8 +188,7 @@ class _Opened:
         self.target: Admin = connections.enter_context(open_admin(flow.target, "offsets"))
         on_source = flow.offsets.syncs_location == "source"
         self._syncs_at = source if on_source else self.target
-        self.state = connections.enter_context(OffsetState(flow, source, self.target))
-        state = self.state
+        self.state = state = connections.enter_context(OffsetState(flow, source, self.target))
         self.groups = GroupRound(flow, source, self.target, state.checkpoints, state.places, origins)
         self.publisher = connections.enter_context(Publisher(flow.target, "offsets"))
         needs_own = on_source and flow.offsets.emit_syncs

@@ -66,7 +66,9 @@ class Cutter:
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 
 
-class CopyingMade(Copying):
+class _Made:
+    """Of a model of copying: the records of its source are filtered, and cut otherwise now and then."""
+
     def __init__(self) -> None:
         super().__init__()
         self.source = Filtered()
@@ -76,6 +78,8 @@ class CopyingMade(Copying):
     def records_are_cut_otherwise(self, sizes: list[int]) -> None:
         self.cutter.sizes = itertools.cycle(sizes)
 
+
+class CopyingMade(_Made, Copying):
     @rule()
     def row_arrives(self) -> None:
         if self.rows and self.rows[0].kind == "run":
@@ -84,16 +88,7 @@ class CopyingMade(Copying):
             super().row_arrives()
 
 
-class CopyingMadeOnce(CopyingOnce):
-    def __init__(self) -> None:
-        super().__init__()
-        self.source = Filtered()
-        self.cutter = Cutter()
-
-    @rule(sizes=SIZES)
-    def records_are_cut_otherwise(self, sizes: list[int]) -> None:
-        self.cutter.sizes = itertools.cycle(sizes)
-
+class CopyingMadeOnce(_Made, CopyingOnce):
     @rule()
     def row_arrives(self) -> None:
         if self.rows:
@@ -149,7 +144,7 @@ def test_the_position_follows_each_batch_and_the_last_reaches_to_the_end_of_its_
 
 
 def test_a_leader_epoch_begins_with_its_range_though_the_first_records_were_left_out() -> None:
-    """Otherwise a source's log that goes on with other records there would not be read again from there."""
+    """A source's log that was cut in what a filter left out is read again from there."""
     desk = Desk()
     desk.take(0, 4, _piece([0]), leader_epoch=3)
     desk.take(4, 9, _piece([7]), leader_epoch=5)
