@@ -170,6 +170,8 @@ class Cluster:
         """When a client, by its id, was last told where a log ends."""
         self.publications: list[Callable[[str, Process, bytes, bytes | None], None]] = []
         """Hear of each record that a job of a driver writes: its topic, who writes it, its key and value."""
+        self.appends: list[Callable[[Partition, Process | None], None]] = []
+        """Hear of each batch that a request appends, when it is there: to which partition, and who asked."""
         self._listeners: list[tuple[str, Callable[[], None]]] = []
 
     def _frozen_until(self, number: int) -> float:
@@ -428,6 +430,8 @@ class Cluster:
             if self.world.now - partition.appended_at < _BURST_SECONDS:
                 self.note(f"burst of {partition.where.topic}")
             partition.appended_at = self.world.now
+            for watch in self.appends:
+                watch(partition, self.asking)
         if not produced.error and refusal:
             produced.error, produced.base = refusal, -1
             self.note("doubt")

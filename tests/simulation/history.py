@@ -90,6 +90,7 @@ class Scene:
         self.acls = AclJudge(self, revokes=script.acls == "revoke") if script.acls else None
         self.heartbeats = HeartbeatJudge(self) if script.heartbeats else None
         if script.kept is not None:
+            self.target.appends.append(self.causes.hear)
             self.target.sequences, self.target.leaders_run_ahead = script.kept.sequences, True
         for partition in self.source.create_topic(TOPIC, script.partitions).partitions:
             partition.log.begin_at(0 if script.kept is None else script.kept.begins)

@@ -9,6 +9,7 @@ from uuid import UUID
 from tests.simulation.checker import Checker
 from tests.simulation.cluster import Partition
 from tests.simulation.kept import source_where
+from tests.simulation.scheduler import Process
 from tests.simulation.truth import PartitionTruth, Written
 
 from sparkmirror.ledger.gaps import Gap
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
 
 _TURNED = ("source cut", "source made again")
 REASONS = {
-    r"came to stand at offset": ("foreign", "target cut", "taken by name", "forgets"),
+    r"came to stand at offset": ("foreign", "came late", "target cut", "taken by name", "forgets"),
     r"empty records for offset \d+ came to stand": ("target deleted",),
     r"somebody else has written records": ("foreign", "ledger lost"),
     r"somebody else has written a marker": ("foreign",),
     r"it was cut, and written again": ("target cut", "taken by name"),
     r"were appended twice, or late": ("forgets", "target cut", "target deleted"),
-    r"something else at offset": ("foreign", "target cut", "target deleted", "forgets", *_TURNED),
+    r"something else at offset": ("foreign", "came late", "target cut", "target deleted", "forgets", *_TURNED),
     r"the source's log (goes on at offset|is another one)": _TURNED,
     r"the target's log ends at offset \d+, and its source's at": ("foreign", "forgets", *_TURNED),
     r"offsets before: it was cut": ("target cut", "taken by name"),
     r"the source's topic was made again": ("source made again",),
     r"the source's log was cut": _TURNED,
-    r"were to be filled": ("foreign", "target cut", "taken by name", "forgets"),
+    r"were to be filled": ("foreign", "came late", "target cut", "taken by name", "forgets"),
     r"that this flow has not written": ("foreign", "target cut", "target deleted", "forgets"),
     r"partitions on the source and": ("grown",),
     r"the source may not have its records any more": ("target deleted", "target cut"),
@@ -39,7 +40,9 @@ REASONS = {
     r"nobody knows whether they were mirrored": ("ledger lost", *_TURNED),
 }
 """Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
-3.9 have `taken by name` what was meant for the former log; of markers and empty records all do."""
+3.9 have `taken by name` what was meant for the former log; of markers and empty records all do. What `came late` is a
+record that its source has lost, from a process that had stood still: sequence numbers count records, and
+holes have none."""
 _WRONG_MAX = 5
 """Batches that a process may have under way when the first of them is found at a wrong offset."""
 
@@ -64,6 +67,19 @@ class Causes:
         self._known.setdefault(where, set()).add(cause)
         if cause == "source made again":
             self._made_again[where] = self._scene.world.now
+
+    def hear(self, partition: Partition, process: Process | None) -> None:
+        """Note a record that its source has lost, and that comes to stand elsewhere behind a process's sleep."""
+        if partition.where.topic != self._scene.remote or process is None or not process.was_held:
+            return
+        where = source_where(partition)
+        source, last = self._scene.source.partition(where), partition.log.batches[-1]
+        for record in last.records:
+            own = self._scene.truth.of(where).records.get(record.value or b"")
+            if own is None or own.offset == record.offset:
+                continue
+            if source is None or own.offset < source.log.start or own.is_compacted or own.is_truncated:
+                self.note(partition, "came late")
 
     def begin_again(self, partition: Partition) -> None:
         """The target's topic is deleted: nothing of what happened to it explains anything now, but that a batch of an

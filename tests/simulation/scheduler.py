@@ -68,6 +68,11 @@ class Process:
         """Whether it stands still, or is slow."""
         return max(self.frozen_until, self.slow_until) > self.world.now
 
+    @property
+    def was_held(self) -> bool:
+        """Whether it has ever stood still, or was slow."""
+        return max(self.frozen_until, self.slow_until) > 0
+
     def spawn(self, work: Callable[[], Any], name: str = "") -> "Thread":
         thread = Thread(self, work, name)
         self.threads = [one for one in self.threads if not one.is_over]

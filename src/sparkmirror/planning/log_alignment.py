@@ -206,6 +206,15 @@ def _judge_known(facts: LogFacts, stored: int) -> Verdict:
     return Prove(Hole(max(stored, facts.begins), facts.ends), then)
 
 
+def proved_to(facts: LogFacts, own: int | None) -> int:
+    """Where a proved log is gone on with: its end. Where the source has nothing left of what lies above the stored
+    position, a filler behind the flow's `own` last batch may stand where a record was, as a marker that came twice
+    does: it is gone on with behind that batch, so that the gap which follows begins there."""
+    if facts.stored is None or facts.source_begins < facts.ends:
+        return facts.ends
+    return max(facts.stored, own or 0)
+
+
 def _is_written_again(facts: LogFacts) -> bool:
     """A log that was cut may have grown to the position again, by batches that were under way."""
     return None not in (facts.stored_sequence, facts.last_sequence) and facts.sequence_after() != facts.stored_sequence

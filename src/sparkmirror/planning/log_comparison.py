@@ -56,11 +56,12 @@ class _Log:
 @dataclass(slots=True)
 class Common:
     """Records, or whole batches, that two logs were found to have at the same offsets. Logs that agree may have none:
-    where one has nothing, it agrees. `next_sequence` follows the last of the flow's own batches on the target, None
-    where it has none there."""
+    where one has nothing, it agrees. `next_sequence` and `next_offset` follow the last of the flow's own batches on the
+    target, None where it has none there."""
 
     count: int = 0
     next_sequence: int | None = None
+    next_offset: int | None = None
 
 
 def first_difference(

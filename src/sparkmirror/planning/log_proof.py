@@ -86,7 +86,7 @@ class LogProof:
         """From offset `first` on: what lies before is behind the sequence number that the ledger has."""
         for batch in batches:
             if _is_own(batch, self.producer_id) and batch.first >= first:
-                common.next_sequence = _next_sequence(batch)
+                common.next_sequence, common.next_offset = _next_sequence(batch), batch.stop
             yield batch
 
     def _read_behind(

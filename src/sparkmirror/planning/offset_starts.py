@@ -36,6 +36,7 @@ from sparkmirror.planning.log_alignment import (
     Refuse,
     Verdict,
     judge,
+    proved_to,
     why_misfit,
     why_unknown,
 )
@@ -282,7 +283,7 @@ class OffsetStarts:
         reached = self._carry_out(verdict, pair)
         if reached is None:
             return None
-        is_filled = reached.offset != ends
+        is_filled = reached.offset > ends
         sequence = reached.offset % SEQUENCES if is_filled else facts.sequence_after(pair.common.next_sequence)
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
@@ -323,7 +324,7 @@ class OffsetStarts:
                 return self._carry_out(otherwise, pair)
             case Prove(offsets, then):
                 lineage = self._prove(offsets, pair)
-                return self._hide(then.hides, pair, lineage)
+                return self._hide(then.hides, pair, lineage, proved_to(pair.facts, pair.common.next_offset))
             case Adopt(samples, then):
                 known, proof = Lineage(pair.known.topic_id), self._proof(pair)
                 lineage = adopt(self._target, proof, pair.where, pair.remote, known, samples, pair.facts)
@@ -360,9 +361,9 @@ class OffsetStarts:
             raise NotIdentical(str(moved)) from moved
         return self._delete(pair, hole.stop, Position(hole.stop)) if is_filled else None
 
-    def _hide(self, offset: int | None, pair: _Pair, lineage: Lineage) -> Position | None:
+    def _hide(self, offset: int | None, pair: _Pair, lineage: Lineage, to: int | None = None) -> Position | None:
         """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""
-        reached = lineage.at(pair.facts.ends)
+        reached = lineage.at(pair.facts.ends if to is None else to)
         if offset is None or not self._proof(pair).has_filled(pair.remote, pair.facts.begins, offset - 1):
             return reached
         return self._delete(pair, offset, reached)

@@ -17,6 +17,7 @@ from sparkmirror.planning.log_alignment import (
     Refuse,
     Verdict,
     judge,
+    proved_to,
     spread_samples,
 )
 from sparkmirror.policy.fillers import SEQUENCES, Hole
@@ -200,3 +201,13 @@ def test_nothing_is_mirrored_behind_offsets_that_nobody_vouches_for(
             assert then.hides is None or facts.is_all_ours
         case Refuse(reason):
             assert reason
+
+
+def test_a_gap_begins_at_fillers_where_nobody_can_tell_what_belongs_there() -> None:
+    """A marker that came twice, behind offsets that were filled from 80 on, stands where a record was that the source
+    has deleted."""
+    filled = replace(LOG, stored=75, ends=91, last_sequence=79, source_begins=91)
+    assert proved_to(filled, own=80) == 80
+    assert proved_to(filled, own=None) == 75
+    assert proved_to(replace(filled, source_begins=90), own=80) == 91, "the source has what belongs there"
+    assert proved_to(replace(filled, stored=None), own=80) == 91
