@@ -101,17 +101,22 @@ def common_properties(job: Job) -> dict[str, object]:
     }
 
 
+WITHOUT_JOBS: Mapping[str, object] = {
+    "emit.heartbeats.enabled": "false",
+    "emit.checkpoints.enabled": "false",
+    "emit.offset-syncs.enabled": "false",
+    "refresh.groups.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+}
+"""A mirror that copies records, and does nothing beside."""
+
+
 def mirror_maker_properties(job: Job, extra: Mapping[str, object]) -> dict[str, object]:
-    """MirrorMaker 2 with its defaults. What SparkMirror does not do beside the copy is off, in MirrorMaker's favour."""
+    """MirrorMaker 2 with its defaults."""
     return {
         **common_properties(job),
         "tasks.max": job.tasks or MIRROR_MAKER_TASKS,
         **{f"t->{alias}.enabled": "false" for alias, _ in job.numbered},
-        "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.enabled": "false",
-        "emit.offset-syncs.enabled": "false",
-        "refresh.groups.enabled": "false",
-        "sync.topic.acls.enabled": "false",
         "config.storage.replication.factor": job.replication_factor,
         "status.storage.replication.factor": job.replication_factor,
         **extra,
@@ -142,18 +147,25 @@ def _mirror_maker(job: Job, directory: Path, extra: Mapping[str, object], plugin
 
 
 def _mirror_maker_default(job: Job, directory: Path) -> list[str]:
+    """Without its jobs, in its favour: SparkMirror's are on."""
+    return _mirror_maker(job, directory, WITHOUT_JOBS)
+
+
+def _mirror_maker_with_jobs(job: Job, directory: Path) -> list[str]:
+    """As a user runs it who has written two clusters and a flow."""
     return _mirror_maker(job, directory, {})
 
 
 def _mirror_maker_tuned(job: Job, directory: Path) -> list[str]:
-    return _mirror_maker(job, directory, tuning(job))
+    return _mirror_maker(job, directory, {**WITHOUT_JOBS, **tuning(job)})
 
 
 def _mirror_maker_changing(job: Job, directory: Path) -> list[str]:
     """Tuned, and told to do what SparkMirror's transforms do."""
     _create_routed(job)
     lines = {f"{job.alias}->t.{key}": value for key, value in job.smt}
-    return _mirror_maker(job, directory, {**tuning(job), **lines}, [_compile(directory / "smt")])
+    changed = {**WITHOUT_JOBS, **tuning(job), **lines}
+    return _mirror_maker(job, directory, changed, [_compile(directory / "smt")])
 
 
 def _compile(directory: Path) -> Path:
@@ -207,6 +219,11 @@ def _spark_exactly_once(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"t.exactly.once.source.support": "enabled"})
 
 
+def _spark_without_jobs(job: Job, directory: Path) -> list[str]:
+    """As MirrorMaker 2 runs here."""
+    return _spark(job, directory, WITHOUT_JOBS)
+
+
 def _spark_kept(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"preserve.offsets.enabled": "true"})
 
@@ -215,10 +232,12 @@ CONTESTANTS = {
     contestant.name: contestant
     for contestant in (
         Contestant("mm2-default", "MirrorMaker 2, defaults", _mirror_maker_default),
+        Contestant("mm2-jobs", "MirrorMaker 2, defaults, with its jobs", _mirror_maker_with_jobs),
         Contestant("mm2-tuned", "MirrorMaker 2, tuned", _mirror_maker_tuned),
         Contestant("mm2-smt", "MirrorMaker 2, tuned, with transformations", _mirror_maker_changing),
         Contestant("bare", "bare loop", _bare),
         Contestant("spark", "SparkMirror", _spark),
+        Contestant("spark-alone", "SparkMirror, without its jobs", _spark_without_jobs),
         Contestant("spark-apart", "SparkMirror, no batches merged", _spark_apart),
         Contestant("spark-where", "SparkMirror, with transforms", _spark_where),
         Contestant("eos", "SparkMirror, exactly-once", _spark_exactly_once),

@@ -22,9 +22,11 @@ from bench.latency import Latency
 from bench.loading import Batches, load
 from bench.plain_socket import measure_socket
 from bench.results import (
+    ALONE,
     BARE,
     DEFAULT,
     EXACTLY_ONCE,
+    JOBS,
     KEPT,
     REPLICATED,
     SOCKET,
@@ -192,7 +194,8 @@ class Benchmark:
     def _run_caught_up(self) -> None:
         for wanted in self.plan.courses:
             course = wanted.quick() if self.plan.quick else wanted
-            for contestant in self.plan.chosen(DEFAULT, TUNED, BARE, SPARK, KEPT, WITH_TRANSFORMS, EXACTLY_ONCE):
+            all_of_them = DEFAULT, JOBS, TUNED, BARE, SPARK, ALONE, KEPT, WITH_TRANSFORMS, EXACTLY_ONCE
+            for contestant in self.plan.chosen(*all_of_them):
                 job = self._job(contestant, None, f"bench-caught-up-{self.runs}")
                 found = self._try(partial(measure_caught_up, contestant, job, course, self.directory, self.guard))
                 outcomes: list[CaughtUp | str] = [found] * len(course.rates) if isinstance(found, str) else found

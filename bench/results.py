@@ -21,6 +21,8 @@ APART = "spark-apart"
 WITH_TRANSFORMS = "spark-where"
 """SparkMirror whose records pass Spark one by one; in the rows of mirrors that have caught up."""
 KEPT = "spark-kept"
+JOBS, ALONE = "mm2-jobs", "spark-alone"
+"""MirrorMaker 2 with its jobs, and SparkMirror without its own; in the rows of mirrors that have caught up."""
 SOCKET = "socket"
 TLS, REPLICATED = "TLS on both sides", "three target brokers, replication factor 3"
 REPLICATED_RATE_MIN = 1.5
