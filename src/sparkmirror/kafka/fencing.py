@@ -21,7 +21,13 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.connection import waits_within
-from sparkmirror.kafka.coordinators import BROKER_SECONDS_MAX, TRANSACTION, ask_every_broker, find_coordinators
+from sparkmirror.kafka.coordinators import (
+    BROKER_SECONDS_MAX,
+    TRANSACTION,
+    ask_every_broker,
+    find_coordinators,
+    keys_per_search,
+)
 from sparkmirror.kafka.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_MOVED,
@@ -36,6 +42,10 @@ from sparkmirror.model import Connector, TopicPartition
 
 REPLICATION_SETTING: Final = "transaction.state.log.replication.factor"
 _TOPIC: Final = "__transaction_state"
+_KEYS_MAX: Final = 1000
+_FEW: Final = 3
+"""Of fewer ids the coordinators are looked up one by one."""
+_SEARCHING: Final = "looking for the coordinators of transactional ids"
 _BROKER: Final = 4
 """The resource type of a broker (`ConfigResource.Type`)."""
 
@@ -162,7 +172,9 @@ def init_producer_ids(
     `wait_seconds_max` is over, because a transaction that is committed and does not end is waited for.
     """
     ends_at = time.monotonic() + wait_seconds_max
-    return {one: _init(admin, one, timeout_ms, ends_at) for one in dict.fromkeys(transactional_ids)}
+    wanted = dict.fromkeys(transactional_ids)
+    found = _find_coordinators(admin, [one for one in wanted if one is not None])
+    return {one: _init(admin, one, timeout_ms, ends_at, found.get(one or "")) for one in wanted}
 
 
 def bar_from(
@@ -229,9 +241,10 @@ def _abort_request(transactional_id: str, identity: ProducerIdentity) -> Any:
     )
 
 
-def _init(admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: float) -> ProducerIdentity:
+def _init(
+    admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: float, coordinator: int | None
+) -> ProducerIdentity:
     doing = f"taking over the transactional id {transactional_id}" if transactional_id else "asking for a producer id"
-    coordinator: int | None = None
     is_examined = False
     look_at = time.monotonic() + _UNFINISHED_SECONDS
     unended = ""
@@ -282,6 +295,18 @@ def _request(transactional_id: str | None, timeout_ms: int) -> Any:
         producer_epoch=-1,
         max_version=5,
     )
+
+
+def _find_coordinators(admin: Admin, transactional_ids: Sequence[str]) -> dict[str, int]:
+    """The nodes of those that are known at once, looked up many by a request: a flow has thousands of ids."""
+    size = keys_per_search(admin, _KEYS_MAX)
+    if size == 1 or len(transactional_ids) < _FEW:
+        return {}
+    found: dict[str, int] = {}
+    for at in range(0, len(transactional_ids), size):
+        answers = find_coordinators(admin, TRANSACTION, transactional_ids[at : at + size], _SEARCHING)
+        found |= {one.key: one.node_id for one in answers if one.error_code == NO_ERROR}
+    return found
 
 
 def _find_coordinator(admin: Admin, transactional_id: str, doing: str) -> tuple[int, str, int | None]:
