@@ -36,7 +36,7 @@ REASONS = {
     r"that this flow has not written": ("foreign", "target cut", "target deleted", "forgets"),
     r"partitions on the source and": ("grown",),
     r"the source may not have its records any more": ("target deleted", "target cut"),
-    r"no offset in common that could be compared": ("ledger lost", "foreign"),
+    r"no offset in common that could be compared": ("ledger lost", "foreign", "taken by name"),
     r"nobody knows whether they were mirrored": ("ledger lost", *_TURNED),
 }
 """Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
@@ -73,8 +73,8 @@ class Causes:
         if partition.where.topic != self._scene.remote or process is None or not process.was_held:
             return
         where = source_where(partition)
-        source, last = self._scene.source.partition(where), partition.log.batches[-1]
-        for record in last.records:
+        source, last = self._scene.source.partition(where), partition.log.batches[-1:]
+        for record in last[0].records if last else ():
             own = self._scene.truth.of(where).records.get(record.value or b"")
             if own is None or own.offset == record.offset:
                 continue
@@ -188,6 +188,8 @@ class KeptChecker(Checker):
                     continue
                 if one.is_aborted and wanted is not None and wanted.may_be_passed and self._scene.script.read_committed:
                     continue  # neither log has a record there for those who read as the mirror does
+                if wanted is not None and wanted is own and own.is_truncated:
+                    continue  # nothing came there since the source lost it: that is as if compaction had taken it
                 if wanted is not None and not wanted.is_compacted:
                     return record.offset
                 if record.offset < taken_over:
@@ -300,6 +302,10 @@ class KeptChecker(Checker):
             for where, one in self._failed.items()
             if now - one.last <= _BETWEEN_SECONDS and one.last > began_again(where)
         }
+
+    def has_given_up(self, where: TopicPartition) -> bool:
+        """Whether tasks have said for a while that it is FAILED."""
+        return where in self._given_up
 
     def _is_of_this_or_no_log(self, where: TopicPartition) -> bool:
         record = self.view().records.get(where)

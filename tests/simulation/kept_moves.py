@@ -176,7 +176,7 @@ def _judge_whole(scene: "Scene", one: KeptReturn, seen: _Seen, home: Partition, 
     if one.start > away.log.high_watermark:
         return f"begins at {one.start}, beyond {away.log.high_watermark}, where the other log ends"
     copied = [offset for offset in seen.mirrored.values() if offset >= one.start]
-    if copied:
+    if copied and not scene.checker.has_given_up(one.partition):
         return f"begins at {one.start}, and copies {min(copied)} back"
     ends = LogEnds(home.log.start, one.start, away.log.start, away.log.high_watermark)
     compared = offsets_to_compare(ends, seen.stored).first
