@@ -243,9 +243,18 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
             for remote, start in plan_reverse_start(of_map, state.maps, logs, names_stay).items()
         }
         interleaved = plan_interleaved(of_map, state.maps, names_stay)
-    moves = plan_home_moves(places, read_groups(source, groups), active)
+    on_source = read_groups(source, groups)
+    again = source.list_topics(topics)
+    moves = plan_home_moves([one for one in places if _is_same(one.home, topics, again)], on_source, active)
     kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
     return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept))
+
+
+def _is_same(where: TopicPartition, before: Mapping[str, Topic], now: Mapping[str, Topic]) -> bool:
+    """Whether the topic is there, and was not made again: a group has read nothing of the next one, and what does not
+    answer while there is none may have taken long."""
+    one, other = before.get(where.topic), now.get(where.topic)
+    return one is not None and other is not None and one.topic_id == other.topic_id
 
 
 def _is_of_former(
