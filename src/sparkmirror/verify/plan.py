@@ -197,7 +197,10 @@ def _before_map(standing: Standing, first: int, target: int) -> Iterator[Uncompa
 
 def _begin_on_target(standing: Standing, begin: Segment) -> int:
     """The target offset at which the map begins; or the beginning of the target's log, if the map covers the whole
-    source log: records before it are repeats."""
+    source log: records before it are repeats. Where offsets are kept, what the target has before is what its source
+    had."""
+    if standing.keeps_offsets:
+        return begin.target
     return standing.target_start if standing.source_start == begin.first else begin.target
 
 

@@ -171,6 +171,8 @@ def test_where_offsets_are_kept_each_record_must_stand_at_its_own_whatever_the_m
     spans, rest = plan_spans(standing(None, keeps_offsets=True, target_start=40, position=90, target_end=90))
     assert [one.stretches for one in spans] == [(Stretch(40, 50, 40),)]
     assert rest == [left_out(0, 40, plan.BEFORE)]
+    early = standing(None, keeps_offsets=True, source_start=60, source_end=90, position=90, target_end=90)
+    assert plan_spans(early)[0][0].target_first == 60, "what the target keeps longer than its source is no repeat"
     behind = standing(None, keeps_offsets=True, target_start=90, position=90, target_end=90)
     assert plan_spans(behind) == ([], [left_out(0, 90, plan.TARGET_DELETED)])
 
