@@ -15,12 +15,14 @@ from sparkmirror.ledger.positions import PositionRecord, is_of_this_log
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.log_alignment import PROVED_MAX
-from sparkmirror.planning.log_comparison import first_parting
+from sparkmirror.planning.log_comparison import Common, first_parting
 from sparkmirror.policy.fillers import Hole
 
 _LOOK_BACK: Final = 1_000
 """So many offsets before those that the ledger vouches for are compared too: of a log that was cut, and written again
 since, the ledger knows nothing."""
+_FURTHER: Final = 4
+"""So many times as far it is looked back where none of them is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,26 @@ class Ends(NamedTuple):
         return min(self.home, self.away)
 
 
-def offsets_to_compare(ends: Ends, stored: int | None) -> Hole:
-    """Up to its `stored` position, None without one, the flow had both logs the same."""
-    known = min(stored or 0, ends.common) - _LOOK_BACK
+def offsets_to_compare(ends: Ends, stored: int | None, back: int = _LOOK_BACK) -> Hole:
+    """Up to its `stored` position, None without one, the flow had both logs the same; so many offsets `back` are
+    compared of that."""
+    known = min(stored or 0, ends.common) - back
     return Hole(min(max(known, ends.home_begins, ends.away_begins), ends.common), ends.common)
+
+
+def is_new_home(ends: Ends) -> bool:
+    """Whether the old primary's log is new, and the other one begins behind that: nothing parts there, and the reverse
+    flow has a start to fill."""
+    return ends.home == 0 < ends.away_begins
+
+
+def why_unknown(home: str, away: str, ends: Ends, stored: int | None) -> str:
+    """Why nobody knows whether the logs were the same up to the end of the old primary's, "" where they have offsets in
+    common, or the flow had come so far."""
+    if ends.home >= ends.away_begins or (stored is not None and stored >= ends.home):
+        return ""
+    why = f"{home}'s log ends at offset {ends.home}, and {away}'s begins at {ends.away_begins}"
+    return f"{why}: nobody knows whether they were the same"
 
 
 def why_parted(home: str, away: str, ends: Ends, differs_at: int | None) -> tuple[str, int | None]:
@@ -89,6 +107,8 @@ def look_at_kept(
             if where not in home_ends or where not in away_ends:
                 continue
             ends = Ends(home_begins[where], home_ends[where], away_begins[where], away_ends[where])
+            if is_new_home(ends):
+                continue
             home, away = here[where.topic], there[where.topic]
             stored = _stored(ledger.view.records.get(where), home, away)
             parted, parts_at = _compare(flow, source, target, where, ends, stored)
@@ -105,18 +125,26 @@ def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | No
 def _compare(
     flow: FlowConfig, source: Admin, target: Admin, where: TopicPartition, ends: Ends, stored: int | None
 ) -> tuple[str, int | None]:
-    offsets = offsets_to_compare(ends, stored)
-    if offsets.stop - offsets.first > PROVED_MAX:
-        return f"no position tells whether the logs are the same up to offset {offsets.stop}, and they are long", None
-    if offsets.first == offsets.stop:
-        return why_parted(source.alias, target.alias, ends, None)
-    is_committed = flow.consumer.isolation_level == "read_committed"
-    try:
-        logs = [
-            read_owners(admin.connection.settings, where, *offsets, is_committed=is_committed)
-            for admin in (source, target)
-        ]
-        differs_at = first_parting(*logs, is_committed=is_committed, begins=offsets.first)
-    except ClusterError as problem:
-        return f"the logs could not be compared from offset {offsets.first} on: {problem}", None
-    return why_parted(source.alias, target.alias, ends, differs_at)
+    """Where they differ within what the flow had the same, one of them was cut and written again: then more and more
+    before that is compared, until a part of it is the same."""
+    is_committed, back = flow.consumer.isolation_level == "read_committed", _LOOK_BACK
+    if why := why_unknown(source.alias, target.alias, ends, stored):
+        return why, ends.home
+    while True:
+        offsets, common = offsets_to_compare(ends, stored, back), Common()
+        if offsets.stop - offsets.first > PROVED_MAX:
+            return f"no position tells whether the logs are the same up to {offsets.stop}, and they are long", None
+        if offsets.first == offsets.stop:
+            return why_parted(source.alias, target.alias, ends, None)
+        try:
+            logs = [
+                read_owners(admin.connection.settings, where, *offsets, is_committed=is_committed)
+                for admin in (source, target)
+            ]
+            differs_at = first_parting(*logs, is_committed=is_committed, common=common, begins=offsets.first)
+        except ClusterError as problem:
+            return f"the logs could not be compared from offset {offsets.first} on: {problem}", None
+        is_whole = offsets.first == max(ends.home_begins, ends.away_begins)
+        if differs_at is None or common.count or is_whole:
+            return why_parted(source.alias, target.alias, ends, differs_at)
+        back *= _FURTHER

@@ -69,7 +69,7 @@ def plan_partings(found: Iterable[KeptReturn], view: LedgerView, *, leaves_out: 
 def _plan(one: KeptReturn, view: LedgerView, *, leaves_out: bool) -> Parting:
     known, record = view.accepted.get(one.partition), view.records.get(one.partition)
     is_appended = known is not None and known.topic_id == one.home_id
-    is_kept = record is not None and record.is_aligned and _is_of(record, one)
+    is_kept = record is not None and record.is_aligned and _is_of(record, one) and _is_beyond(record, one)
     if is_appended or is_kept:
         return Parting(one, leaves_out, is_done=True)
     if one.parts_at is None:
@@ -85,6 +85,12 @@ def _plan(one: KeptReturn, view: LedgerView, *, leaves_out: bool) -> Parting:
 
 def _is_of(record: PositionRecord, one: KeptReturn) -> bool:
     return record.extent is not None and record.extent.topic_id == one.home_id
+
+
+def _is_beyond(record: PositionRecord, one: KeptReturn) -> bool:
+    """Whether the logs part before the position, so that somebody has accepted that: else it is of an earlier way
+    back."""
+    return one.parts_at is None or record.position.offset > one.parts_at
 
 
 class PartedLogs:

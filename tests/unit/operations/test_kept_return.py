@@ -1,21 +1,33 @@
 """Whether the reverse flow can go on at the end of an old primary's logs, and where they part."""
 
 import json
+from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
 
 import pytest
 from tests.flows import flow_of
+from tests.unit.planning.test_log_comparison import data
 
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.wire.batch_owners import OwnedBatch
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord, decode_value
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Connector, Position, TopicPartition
-from sparkmirror.operations import reverse_ledger
-from sparkmirror.operations.kept_return import Ends, KeptReturn, offsets_to_compare, why_parted
+from sparkmirror.model import Connector, Position, Topic, TopicPartition
+from sparkmirror.operations import kept_return, reverse_ledger
+from sparkmirror.operations.kept_return import (
+    Ends,
+    KeptReturn,
+    is_new_home,
+    look_at_kept,
+    offsets_to_compare,
+    why_parted,
+    why_unknown,
+)
 from sparkmirror.operations.reverse_start import KeepReverse
 from sparkmirror.policy.fillers import Hole
 
@@ -51,6 +63,16 @@ def test_logs_part_at_a_difference_or_where_only_the_old_primary_goes_on() -> No
     assert ("part at offset 5000: the 30 offsets from there on are on A alone" in alone, at) == (True, 5000)
 
 
+def test_logs_without_an_offset_in_common_are_the_same_only_where_the_flow_had_come_so_far() -> None:
+    apart = Ends(0, 100, 500, 1000)
+    assert why_unknown("A", "B", apart, None) == (
+        "A's log ends at offset 100, and B's begins at 500: nobody knows whether they were the same"
+    )
+    assert why_unknown("A", "B", apart, 99) and not why_unknown("A", "B", apart, 100)
+    assert not why_unknown("A", "B", Ends(0, 600, 500, 1000), None)
+    assert is_new_home(Ends(0, 0, 500, 1000)) and not is_new_home(Ends(0, 0, 0, 1000)) and not is_new_home(apart)
+
+
 class Published:
     """The reverse flow's ledger, by topic."""
 
@@ -67,6 +89,11 @@ class Published:
             for key, value in records.items():
                 (view.take_connect if topic == ledger_topics("B").offsets else view.take_ours)(key, value)
         return view
+
+    def returns(self, found: KeptReturn) -> None:
+        """As a failback leaves it."""
+        doing = step(found)
+        doing.apply(doing.prepare())
 
     def _publish(self, _: object, topic: str, records: list[tuple[bytes, bytes | None]], **__: object) -> None:
         self.values.setdefault(topic, {}).update(records)
@@ -105,3 +132,37 @@ def test_a_record_of_the_reverse_flow_travels_through_the_journal_as_text(monkey
     Published(monkeypatch)
     (move,) = step(KeptReturn(ORDERS, 500, HOME, AWAY)).prepare()["positions"]
     assert isinstance(decode_value(move["record"].encode()), PositionRecord)
+
+
+@pytest.mark.parametrize(("cut_at", "parts_at"), [(5_000, 5_000), (19_500, 19_500), (0, 0)])
+def test_a_log_that_was_cut_and_written_again_parts_where_it_was_cut(
+    monkeypatch: pytest.MonkeyPatch, cut_at: int, parts_at: int
+) -> None:
+    """However far that is below the position, up to which the flow once had both logs the same."""
+    ends = {"A": 20_000, "B": 30_000}
+
+    def read(alias: str, _: object, first: int, stop: int, **__: bool) -> Iterator[OwnedBatch]:
+        for at in range(first - first % 100, stop, 100):
+            known = min(max(cut_at - at, 0), 100)
+            if known:
+                yield data(at, [b"%d" % one for one in range(at, at + known)])
+            if known < 100:
+                yield data(at + known, [b"%s %d" % (alias.encode(), one) for one in range(at + known, at + 100)])
+
+    def cluster(alias: str) -> Admin:
+        begins = SimpleNamespace(all=lambda: {ORDERS: 0})
+        return cast(Admin, SimpleNamespace(
+            alias=alias, connection=SimpleNamespace(settings=alias), earliest_offsets=lambda _: begins,
+            list_topics=lambda names: {name: Topic(name, HOME if alias == "A" else AWAY, 1, 1) for name in names},
+            log_ends=lambda _: SimpleNamespace(all=lambda: {ORDERS: ends[alias]}),
+        ))  # fmt: skip
+
+    view = LedgerView(Connector.of_dedicated_mode("A"))
+    record = PositionRecord(Position(30_000, topic_id=HOME), 1, 0, extent=Extent("orders", AWAY, 30_000))
+    view.records[ORDERS] = record
+    monkeypatch.setattr(kept_return, "read_owners", read)
+    monkeypatch.setattr(
+        kept_return, "LedgerReader", lambda *_: nullcontext(SimpleNamespace(read_to_end=list, view=view))
+    )
+    (found,) = look_at_kept(flow_of("preserve.offsets.enabled = true"), cluster("A"), cluster("B"), [ORDERS])
+    assert (found.parts_at, found.start, found.away_end) == (parts_at, 20_000, 30_000)

@@ -125,3 +125,13 @@ def test_logs_that_could_not_be_compared_are_not_accepted(logs: Look) -> None:
 
 def test_logs_that_do_not_part_need_nothing(logs: Look) -> None:
     assert logs(KeptReturn(ORDERS, 130, HOME, AWAY)).look(leaves_out=False) == ()
+
+
+def test_that_logs_were_the_same_on_an_earlier_way_back_accepts_nothing_of_the_next(
+    logs: Look, published: Published
+) -> None:
+    published.returns(KeptReturn(ORDERS, 90, HOME, AWAY))
+    assert "A keeps what it has from offset 100 on" in told(logs(SHORT).look(leaves_out=False))
+    logs(SHORT).accept(logs(SHORT).look(leaves_out=True), Author())
+    assert published.view.records[ORDERS].position.offset == 130
+    assert told(logs(SHORT).look(leaves_out=True)) == "orders-0 is accepted already"
