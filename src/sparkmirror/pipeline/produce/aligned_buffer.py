@@ -13,7 +13,7 @@ from sparkmirror.batch.header import BatchHeader, latest_ms
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import ProtocolError
 from sparkmirror.ledger.lineage import Extent
-from sparkmirror.model import is_another_topic
+from sparkmirror.model import NO_TOPIC_ID, is_another_topic
 from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.relay.board import Announcement
@@ -84,8 +84,19 @@ class AlignedBuffer(DirectBuffer):
 
     def extend(self, extent: Extent | None) -> None:
         """A position is one in the log that it was reached in, also where nothing was appended yet: its start was
-        filled, which another topic of that name has not."""
-        super().extend(extent or Extent(self.append.topic, self.append.topic_id, 0))
+        filled, which another topic of that name has not. An answer may be of that log still when another one has been
+        looked up."""
+        topic_id = self.append.topic_id
+        if extent is None:
+            extent = Extent(self.append.topic, topic_id, 0)
+        elif extent.topic_id is not topic_id and topic_id != NO_TOPIC_ID:
+            extent = extent._replace(topic_id=topic_id)
+        super().extend(extent)
+
+    def fall_back(self) -> None:
+        """As `PartitionBuffer.fall_back`; what was to be filled is met again behind what is read again."""
+        self.hole = None
+        super().fall_back()
 
     def next_batch(self, producer_id: int, producer_epoch: int, transactional: bool = False) -> Batch | None:  # noqa: ARG002
         """As `PartitionBuffer.next_batch`, with the flow's producer instead of the task's. None also before a hole."""
@@ -160,11 +171,13 @@ class AlignedBuffer(DirectBuffer):
         """The log ends at `end` now, in the hole or at its end.
 
         The epoch is that of what follows on the source: the one before may end where the hole begins, and who begins
-        again within the hole, or behind it, would take that for a log that was cut.
+        again within the hole, or behind it, would take that for a log that was cut. A hole may take longer than a log
+        remembers the producer.
         """
         if not self.settled or self.acknowledged != hole.first:
             return
         self.hole = None
+        self._in_flight.doubt()
         runs = self._waiting.runs
         if runs and runs[0].turned is None:
             self._handed_on = self._handed_on.read(runs[0].epoch_ahead, hole.first)

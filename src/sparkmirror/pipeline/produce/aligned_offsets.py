@@ -105,7 +105,7 @@ class AlignedOffsets(AtLeastOnce):
 
     def fill(self, buffer: AlignedBuffer, hole: Hole) -> None:
         """Begin to fill the hole, once all before it is acknowledged: an answer offers the buffer again."""
-        if not buffer.settled:
+        if not buffer.settled or hole.first != buffer.acknowledged:
             return
         if self._progress.awaits_gap(buffer):
             self._effects.append(BackOff(buffer, time.monotonic() + _GAP_SECONDS))

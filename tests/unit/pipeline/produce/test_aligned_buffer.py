@@ -242,6 +242,30 @@ def test_a_hole_that_was_filled_while_the_partition_went_back_is_met_filled() ->
     assert (buffer.position, buffer.acknowledged) == (10, 15)
 
 
+def test_a_hole_behind_a_batch_that_is_refused_is_not_filled_before_it_is_met_again() -> None:
+    buffer = new_buffer(8, merging=False)
+    accept(buffer, 20, batch(8, 2), batch(10, 2), batch(15, 5))
+    (first,) = send_all(buffer)
+    buffer.succeed(first, 8)
+    (sent,) = send_all(buffer)
+    assert buffer.hole == Hole(12, 15)
+    buffer.refuse(sent, in_doubt=False)
+    buffer.fail("the target refuses")
+    buffer.rewind()
+    assert (buffer.position, buffer.hole) == (10, None)
+
+
+def test_behind_a_hole_one_batch_is_under_way_until_the_log_shows_that_it_knows_the_producer() -> None:
+    buffer = new_buffer(merging=False)
+    accept(buffer, 12, *(batch(at, 2) for at in (0, 4, 6, 8, 10)))
+    (first,) = send_all(buffer)
+    buffer.succeed(first, 0)
+    buffer.take_filled(Hole(2, 4), 4)
+    (second,) = send_all(buffer)
+    buffer.succeed(second, 4)
+    assert len(send_all(buffer)) == 3
+
+
 def test_a_filled_hole_that_is_read_again_in_parts_takes_no_position_back() -> None:
     buffer = new_buffer(10)
     accept(buffer, 20, batch(15, 5))
@@ -276,6 +300,8 @@ def test_a_position_is_of_the_log_that_the_plan_found_before_anything_is_appende
     assert buffer.extent == Extent("A.orders", THIS, 0)
     buffer.extend(Extent("A.orders", THIS, 705))
     assert buffer.extent == Extent("A.orders", THIS, 705)
+    buffer.extend(Extent("A.orders", OTHER, 710))
+    assert buffer.extent == Extent("A.orders", THIS, 710), "an answer of this log that is read late"
 
 
 @pytest.mark.parametrize(("known", "found", "is_made_again"), [
