@@ -113,13 +113,21 @@ def judge(facts: LogFacts) -> Verdict:
     if facts.stored is not None:
         return _judge_known(facts, facts.stored)
     if not facts.is_all_ours:
-        return _judge_foreign(facts) if facts.adopts else _judge_mixed(facts)
+        if facts.adopts:
+            return _judge_foreign(facts)
+        verdict = _judge_mixed(facts)
+        return Fill(Hole(facts.ends, facts.first), verdict) if _may_be_begun(facts) else verdict
     if facts.ends < facts.first:
         return Fill(Hole(facts.ends, facts.first), _without_filling(facts))
     return _prove(facts, facts.first, _hides(facts))
 
 
-def _judge_mixed(facts: LogFacts) -> Verdict:
+def _may_be_begun(facts: LogFacts) -> bool:
+    """Whether it may be a start that was filled in part, by a producer that the log has forgotten since."""
+    return facts.last_sequence is None and facts.begins < facts.ends < facts.first
+
+
+def _judge_mixed(facts: LogFacts) -> GoOn | Prove | Adopt | Refuse:
     """The ledger knows no position, and the log has more than records of the flow's producer: all of it is read."""
     if facts.ends < facts.first or facts.ends - facts.begins > PROVED_MAX:
         return Refuse(_foreign(facts), is_foreign=True)
@@ -127,7 +135,7 @@ def _judge_mixed(facts: LogFacts) -> Verdict:
     return Prove(whole, then) if whole.first < whole.stop else _judge_empty(facts, then)
 
 
-def _judge_foreign(facts: LogFacts) -> Verdict:
+def _judge_foreign(facts: LogFacts) -> GoOn | Prove | Adopt | Refuse:
     """What something else has written has no start of the flow's: it is gone on with at its end."""
     first = max(facts.begins, facts.source_begins)
     if first < facts.ends:
@@ -209,10 +217,11 @@ def _judge_known(facts: LogFacts, stored: int) -> Verdict:
 def proved_to(facts: LogFacts, own: int | None) -> int:
     """Where a proved log is gone on with: its end. Where the source has nothing left of what lies above the stored
     position, a filler behind the flow's `own` last batch may stand where a record was, as a marker that came twice
-    does: it is gone on with behind that batch, so that the gap which follows begins there."""
+    does: it is gone on with behind that batch, so that the gap which follows begins there. What the target has deleted
+    since was mirrored."""
     if facts.stored is None or facts.source_begins < facts.ends:
         return facts.ends
-    return max(facts.stored, own or 0)
+    return max(facts.stored, own or 0, facts.begins)
 
 
 def _is_written_again(facts: LogFacts) -> bool:

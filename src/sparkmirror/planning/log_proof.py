@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
@@ -131,10 +132,11 @@ class LogProof:
             yield batch
 
     def has_filled(self, remote: TopicPartition, *offsets: int) -> bool:
-        """Whether the batches that hold these offsets are the flow's empty records. Raises ClusterError."""
-        return all(
-            are_start_fillers(read_owners(self.target, remote, at, at + 1), self.producer_id) for at in set(offsets)
-        )
+        """Whether the batches that hold these offsets are the flow's empty records, or the next ones where compaction
+        has removed those: all have the same key. Raises ClusterError."""
+        stop = max(offsets) + 1
+        firsts = (islice(read_owners(self.target, remote, at, stop), 1) for at in set(offsets))
+        return all(are_start_fillers(first, self.producer_id) for first in firsts)
 
 
 @dataclass(slots=True)

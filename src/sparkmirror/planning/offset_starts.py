@@ -16,7 +16,7 @@ from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorErro
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import TransactionUnfinished, init_producer_ids, known_ids
-from sparkmirror.kafka.log_edges import delete_before, last_sequences
+from sparkmirror.kafka.log_edges import delete_before
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.kafka.offset_fillers import EndMoved
 from sparkmirror.kafka.publish import publish
@@ -43,6 +43,7 @@ from sparkmirror.planning.log_alignment import (
 from sparkmirror.planning.log_comparison import Common
 from sparkmirror.planning.log_proof import Expected, Foreign, LogProof, NotIdentical
 from sparkmirror.planning.start_fills import NO_NOTES, FillNotes, StartFill, StartFills
+from sparkmirror.planning.target_ends import TargetEnds, read_ends
 from sparkmirror.policy.fillers import SEQUENCES, Hole, all_ids, id_prefix
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,8 @@ _TIMES_KEY: Final = "message.timestamp.type"
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _GRANT: Final = "grant DESCRIBE_CONFIGS on it to the principal that the target knows the mirror by"
+_GROWS: Final = "another process of the flow still appends to it on the target"
+_UNREPLICATED: Final = "its replicas on the target lack what the leader has, and nobody can read that"
 _REMADE: Final = "its topic on the target was deleted meanwhile"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
 _LET_DELETE: Final = (
@@ -63,8 +66,7 @@ class _Logs(NamedTuple):
     """What the leaders say of the target's partitions, and of the source's by their names there."""
 
     begins: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    last_sequences: Mapping[TopicPartition, int | None]
+    target: TargetEnds
     source_begins: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     first: Mapping[TopicPartition, int]
@@ -201,23 +203,18 @@ class OffsetStarts:
         return TopicPartition(self._flow.remote_topic(where.topic), where.partition)
 
     def _read_logs(self, items: Collection[Assigned], producer_id: int) -> _Logs:
-        """The sequence numbers are those of the log's ends: both are read again until no batch came between."""
         here = [item.partition for item in items]
         remotes = [self._remote(where) for where in here]
-        ends = self._known(self._target.log_ends(remotes))
-        while True:
-            last = last_sequences(self._target, ends, producer_id)
-            before, ends = ends, self._known(self._target.log_ends(ends))
-            if ends == before:
-                break
+        there = read_ends(self._target, remotes, producer_id, self._known)
         begins = self._known(self._target.earliest_offsets(remotes))
         source_begins = self._known(self._source.earliest_offsets(here))
         source_ends = self._known(self._source.latest_offsets(here))
+        ends = there.ends
         is_new = [item.partition for item in items if self._begins_anew(item, ends.get(self._remote(item.partition)))]
         found = first_offsets(self._flow, self._source, is_new, all_of_them=self._is_patient)
         source_ids = {item.partition: item.topic_id for item in items}
         first = keep_chosen(self._flow, self._ledger, self._target, found, source_ids, self._there)
-        return _Logs(begins, ends, last, source_begins, source_ends, first, self._append_times(remotes))
+        return _Logs(begins, there, source_begins, source_ends, first, self._append_times(remotes))
 
     def _append_times(self, remotes: Collection[TopicPartition]) -> dict[str, bool]:
         """Whether topics of the target give records their own times, where that can be read."""
@@ -259,11 +256,13 @@ class OffsetStarts:
     def _find_start(self, item: Assigned, logs: _Logs, producer_id: int) -> Assigned | None:
         """Raises NotIdentical, ClusterError."""
         where, remote = item.partition, self._remote(item.partition)
-        if not (remote in logs.ends and remote in logs.begins):
+        if remote in logs.target.growing:
+            raise SparkMirrorError(_GROWS)
+        if not (remote in logs.target.ends and remote in logs.begins):
             return None
         if not (where in logs.source_ends and where in logs.source_begins):
             return None
-        ends, record = logs.ends[remote], self._stored(item)
+        ends, record = logs.target.ends[remote], self._stored(item)
         if ends and self._is_of_former_source(item, record):
             raise NotIdentical("the source's topic was made again, and the target has the records of the former one")
         if self._begins_anew(item, ends):
@@ -274,11 +273,13 @@ class OffsetStarts:
             return None
         if remote.topic not in logs.append_times:
             raise NotIdentical(f"`{_TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)
-        edges = logs.begins[remote], ends, logs.last_sequences.get(remote), logs.source_begins[where]
+        edges = logs.begins[remote], ends, logs.target.last_sequences.get(remote), logs.source_begins[where]
         sequence = None if record is None else record.sequence
         facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence)
         known = Lineage(item.topic_id) if record is None else Lineage.of(record.position)
         verdict = judge(facts)
+        if isinstance(verdict, Prove | Adopt) and remote in logs.target.unreplicated and not self._is_patient:
+            raise SparkMirrorError(_UNREPLICATED)
         pair = _Pair(where, remote, producer_id, facts, known, Common())
         reached = self._carry_out(verdict, pair)
         if reached is None:

@@ -78,7 +78,9 @@ def test_each_state_that_a_killed_process_leaves_leads_on(facts: LogFacts, verdi
     ],
 )
 def test_a_log_that_is_not_the_flows_own_is_refused_with_the_reason(facts: LogFacts, clause: str) -> None:
-    verdict = judge(facts)
+    verdict: Verdict | None = judge(facts)
+    if isinstance(verdict, Fill):  # unless both of its ends are empty records of the flow
+        verdict = verdict.otherwise
     assert isinstance(verdict, Refuse)
     assert clause in verdict.reason
 
@@ -180,7 +182,9 @@ def test_nothing_is_mirrored_behind_offsets_that_nobody_vouches_for(
             compared = max(facts.begins, first, source_begins)
             assert stored == ends or compared >= ends, "what both logs may have is compared"
         case Fill(hole, otherwise):
-            assert vouched
+            assert vouched or (isinstance(otherwise, Refuse) and last is None), (
+                "the ends of the log are looked at first"
+            )
             assert hole == Hole(ends, first)
             assert hole.first < hole.stop
             assert (otherwise is None) == (facts.begins == ends)
@@ -211,3 +215,12 @@ def test_a_gap_begins_at_fillers_where_nobody_can_tell_what_belongs_there() -> N
     assert proved_to(filled, own=None) == 75
     assert proved_to(replace(filled, source_begins=90), own=80) == 91, "the source has what belongs there"
     assert proved_to(replace(filled, stored=None), own=80) == 91
+    assert proved_to(replace(filled, begins=91), own=None) == 91, "the target has deleted what was mirrored"
+
+
+def test_a_start_that_was_filled_in_part_goes_on_though_the_log_has_forgotten_who_filled_it() -> None:
+    facts = replace(LOG, first=700, source_begins=700, ends=60)
+    verdict = judge(facts)
+    assert isinstance(verdict, Fill) and verdict.hole == Hole(60, 700)
+    assert isinstance(verdict.otherwise, Refuse), "where both ends are not the flow's empty records"
+    assert isinstance(judge(replace(facts, last_sequence=10)), Refuse)

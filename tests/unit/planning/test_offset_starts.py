@@ -20,7 +20,7 @@ from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord, decode_producer
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Epochs, Position, Topic, TopicPartition
-from sparkmirror.planning import adoption, log_proof, offset_starts, start_fills
+from sparkmirror.planning import adoption, log_proof, offset_starts, start_fills, target_ends
 from sparkmirror.planning.log_proof import LogProof
 from sparkmirror.planning.offset_starts import OffsetStarts
 from sparkmirror.planning.start_fills import FillNotes, StartFill
@@ -39,8 +39,10 @@ class Cluster:
         self.logs: dict[TopicPartition, list[OwnedBatch]] = {}
         self.order = order
         self.parted: int | None = None
+        self.replicated: dict[TopicPartition, int] = {}
+        """High watermarks that differ from the logs' ends."""
         self.times = {"message.timestamp.type": SimpleNamespace(value="CreateTime")}
-        self.connection = SimpleNamespace(settings=self)
+        self.connection = SimpleNamespace(settings=self, wait=lambda _: False)
 
     def list_topics(self, names: Iterable[str]) -> dict[str, Topic]:
         return {name: Topic(name, self.topic_id, 1, 1) for name in names}
@@ -56,11 +58,12 @@ class Cluster:
         return self._edge(lambda batches: batches[0].first, partitions)
 
     def latest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
-        return self._edge(lambda batches: batches[-1].stop, partitions)
+        found = self._edge(lambda batches: batches[-1].stop, partitions)
+        return LogOffsets(self.alias, {where: self.replicated.get(where, end) for where, end in found.known.items()})
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
         self.order.append("ends")
-        return self.latest_offsets(partitions)
+        return self._edge(lambda batches: batches[-1].stop, partitions)
 
     def read(self, where: TopicPartition, first: int, stop: int, epoch: int) -> Iterator[OwnedBatch]:
         if self.parted is not None and epoch >= 0:
@@ -87,8 +90,9 @@ class World:
         self.open_from: int | None = None
         self.filling: list[TopicPartition] = []
         self.told: list[StartFill] = []
+        self.each_look: Callable[[object], None] = lambda _: None
+        """Happens while producers are described."""
         for name, stand_in in (
-            ("last_sequences", self._last_sequences),
             ("known_ids", lambda _, prefix: {one for one in self.known_ids if one.startswith(prefix)}),
             ("init_producer_ids", self._take_ids),
             ("publish", self._publish),
@@ -96,6 +100,7 @@ class World:
         ):
             monkeypatch.setattr(offset_starts, name, stand_in)
         monkeypatch.setattr(offset_starts, "first_offsets", self._first_offsets)
+        monkeypatch.setattr(target_ends, "last_sequences", self._last_sequences)
         monkeypatch.setattr(log_proof, "read_owners", self._read_owners)
         monkeypatch.setattr(adoption, "open_transactions", lambda _, some: dict.fromkeys(some, self.open_from))
 
@@ -130,6 +135,7 @@ class World:
     def _last_sequences(self, _: object, wanted: Iterable[TopicPartition], producer_id: int) -> dict[Any, int | None]:
         if found := self.forbidden.intersection(wanted):
             raise AuthorizationFailed(f"no READ on {found}")
+        self.each_look(self)
         return {where: self.last.get(where) for where in wanted}
 
     def _take_ids(self, _: object, names: Sequence[str | None]) -> dict[str | None, ProducerIdentity]:
@@ -428,7 +434,7 @@ def test_brokers_that_do_not_describe_producers_are_refused_by_name(
         raise UnsupportedByBrokers("Cluster B (b:9092) is too old for describing producers: it has no version of it.")
 
     world.has([data(0, values(0, 10))], [])
-    monkeypatch.setattr(offset_starts, "last_sequences", lack)
+    monkeypatch.setattr(target_ends, "last_sequences", lack)
     assert world.settle()[WHERE].unknown == (
         "offsets cannot be kept: Cluster B (b:9092) is too old for describing producers: it has no version of it; "
         "set `preserve.offsets.enabled = false`"
@@ -496,3 +502,61 @@ def test_the_process_that_came_second_publishes_the_first_ones_producer_again(wo
     assert world.published == [OURS]
     world.settle()
     assert world.published == [OURS], "once"
+
+
+def test_a_log_to_which_somebody_else_writes_all_the_time_does_not_hold_up_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = TopicPartition("payments", 0)
+    remote = TopicPartition(world.flow.remote_topic(other.topic), 0)
+    for where, there in ((WHERE, world.remote), (other, remote)):
+        world.source.logs[where], world.target.logs[there] = [data(0, values(0, 10))], [data(0, values(0, 6))]
+        world.last[there] = 5
+    world.stores(6)
+
+    def write(_: object) -> None:
+        log = world.target.logs[world.remote]
+        log.append(foreign(data(log[-1].stop, values(0, 1))))
+
+    world.each_look = write
+    begun = world.settle(WHERE, other)
+    assert (begun[other].offset, begun[other].unknown) == (6, "")
+    assert "somebody else has written records to the target from offset 6 on" in begun[WHERE].unknown
+
+
+def test_a_log_to_which_the_flow_itself_appends_all_the_time_is_put_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.has([data(0, values(0, 10))], [data(0, values(0, 6))])
+    world.last[world.remote] = 5
+    waits = iter([True, True, False])
+    monkeypatch.setattr(target_ends, "waits_within", lambda *_: next(waits))
+
+    def append(_: object) -> None:
+        log = world.target.logs[world.remote]
+        log.append(data(log[-1].stop, values(0, 1)))
+        world.last[world.remote] += 1
+
+    world.each_look = append
+    assert world.settle() == {}
+
+
+def test_what_the_replicas_lack_is_not_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = TopicPartition("payments", 0)
+    remote = TopicPartition(world.flow.remote_topic(other.topic), 0)
+    for where, there in ((WHERE, world.remote), (other, remote)):
+        world.source.logs[where], world.target.logs[there] = [data(0, values(0, 10))], [data(0, values(0, 6))]
+        world.last[there] = 5
+    world.stores(4)
+    monkeypatch.setattr(target_ends, "waits_within", lambda *_: False)
+    world.target.replicated = {world.remote: 5}
+    assert list(world.settle(WHERE, other)) == [other]
+
+
+def test_a_start_is_known_by_the_fillers_that_compaction_has_left_of_it(world: World) -> None:
+    fillers = [empty(at, 10) for at in range(0, 60, 10)]
+    world.has([data(60, values(60, 10))], fillers[2:])
+    proof = LogProof(cast(Any, world.source), cast(Any, world.target), is_committed=True, producer_id=OURS)
+    assert proof.has_filled(world.remote, 0, 59)
+    world.has([data(60, values(60, 10))], [data(20, values(20, 10)), *fillers[3:]])
+    assert not proof.has_filled(world.remote, 0, 59)
