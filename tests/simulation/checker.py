@@ -81,10 +81,6 @@ class Checker:
         pairs = [(r.key, r.value) for _, one in self.stored(self._scene.ledger.gaps) for r in one.records]
         return gap_ledger.list_gaps("A", pairs)
 
-    def has_given_up(self, where: TopicPartition) -> bool:
-        """Whether tasks have said for a while that it is FAILED, which only those that keep offsets are for good."""
-        return False
-
     def arrived(self, where: TopicPartition) -> list[tuple[bytes, int]]:
         """Values on the target with their offsets, as the promised consumer sees them."""
         remote = TopicPartition(self._scene.remote, where.partition)

@@ -303,10 +303,6 @@ class KeptChecker(Checker):
             if now - one.last <= _BETWEEN_SECONDS and one.last > began_again(where)
         }
 
-    def has_given_up(self, where: TopicPartition) -> bool:
-        """Whether tasks have said for a while that it is FAILED."""
-        return where in self._given_up
-
     def _is_of_this_or_no_log(self, where: TopicPartition) -> bool:
         record = self.view().records.get(where)
         return record is not None and (record.extent is None or self.is_of_this_log(where))

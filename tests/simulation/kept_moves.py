@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KEPT_STEP: Final = KeepReverse.name
 _VOID: Final = b""
+_EMPTY: Final = b"an empty record"
 _ONLY, _OTHER, _UNREAD = r"are on A alone", r"logs part at offset (\d+), where", r"could not be compared"
 
 
@@ -175,8 +176,9 @@ def _judge_whole(scene: "Scene", one: KeptReturn, seen: _Seen, home: Partition, 
         return f"begins at {one.start}, and the log ended at {seen.home_end}"
     if one.start > away.log.high_watermark:
         return f"begins at {one.start}, beyond {away.log.high_watermark}, where the other log ends"
-    copied = [offset for offset in seen.mirrored.values() if offset >= one.start]
-    if copied and not scene.checker.has_given_up(one.partition):
+    known = scene.truth.of(one.partition).records
+    copied = [at for value, at in seen.mirrored.items() if at >= one.start and known[value].offset == at]
+    if copied:  # what came late stands elsewhere, and looks like the other cluster's own
         return f"begins at {one.start}, and copies {min(copied)} back"
     ends = LogEnds(home.log.start, one.start, away.log.start, away.log.high_watermark)
     compared = offsets_to_compare(ends, seen.stored).first
@@ -213,10 +215,11 @@ def _differences(scene: "Scene", home: Partition, away: Partition) -> Iterator[i
 
 
 def _content(scene: "Scene", partition: Partition, offset: int) -> bytes | None:
-    """The value there, nothing where a marker or an aborted record stands, None where no batch is."""
+    """The value there, nothing where a marker or an aborted record stands, None where no batch is. An empty record of
+    a start is one to those who read as the mirror does."""
     for record in _records(scene, partition):
         if record.offset == offset:
-            return record.value or _VOID
+            return record.value or (_EMPTY if scene.script.read_committed else _VOID)
     index = partition.log.at(offset)
     batches = partition.log.batches
     return _VOID if index < len(batches) and batches[index].base <= offset else None
