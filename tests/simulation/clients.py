@@ -25,7 +25,7 @@ from sparkmirror.model import Cluster as ClusterConfig
 from sparkmirror.model import TopicPartition
 
 _RETRY_SECONDS = 0.1
-_EVENTS = {".checkpoints.": "checkpoint", "-commands.": "command"}
+_EVENTS = {".checkpoints.": "checkpoint", "-commands.": "command", "-status.": "note"}
 """By a part of a topic's name."""
 
 

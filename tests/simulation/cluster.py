@@ -217,9 +217,9 @@ class Cluster:
 
     def when(self, what: str, act: Callable[[], None]) -> None:
         """Acts once, at the next event of that name: a batch for the topic, `read` (by a Fetch), `written`, EndTxn,
-        `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`, `refused` (a batch), `doubt` (an answer
-        that is lost, or says that a batch may stand), `turned` (a log that was cut or made again), `rebalance`,
-        `asked Metadata` and the like (a request comes), `epoch` (a mirror is between two),
+        `marker`, InitProducerId, OffsetFetch, OffsetCommit, `checkpoint`, `note` (of a driver's job), `refused` (a
+        batch), `doubt` (an answer that is lost, or says that a batch may stand), `turned` (a log that was cut or made
+        again), `rebalance`, `asked Metadata` and the like (a request comes), `epoch` (a mirror is between two),
         IncrementalAlterConfigs, CreateAcls, DeleteAcls, DescribeProducers, DeleteRecords, WriteTxnMarkers."""
         self._listeners.append((what, act))
 

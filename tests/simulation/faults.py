@@ -75,8 +75,8 @@ def kind_of(fault: Fault) -> str:
     return fault.name.partition(_AT)[0].partition(_AFTER)[0]
 
 
-ACL_EVENTS = ("CreateAcls", "CreateAcls", "DeleteAcls")
-"""Of the ACL job: the target's ACLs are changed."""
+ACL_EVENTS = ("CreateAcls", "CreateAcls", "DeleteAcls", "note", "note")
+"""Of the ACL job: the target's ACLs are changed, and what it is about to create is noted."""
 SETTINGS_EVENTS = ("IncrementalAlterConfigs",)
 """Of the settings job: the remote topic's settings are altered."""
 JOB_EVENTS = ("checkpoint", "OffsetFetch", "OffsetCommit")

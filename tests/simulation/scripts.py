@@ -60,6 +60,8 @@ _VARIED = (
 PAST_FAILURES = Path(__file__).with_name("past_failures.json")
 """Histories that once showed something: a promise broken, or a broker simulated otherwise than real ones are."""
 _REQUESTS_MAX = 4
+_PUT_OUT_SHARE, _PUT_OUT_MAX = 0.4, 3
+"""Of histories of several processes: in how many some are put out between two epochs, and how often at most."""
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood yet."""
 _FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
@@ -203,6 +205,8 @@ def _plan_other(seed: int) -> Script:
          *ACL_EVENTS * has_acls),
     )  # fmt: skip
     faults = _draw_faults(random, names, events, faults_max, seconds)
+    if processes > 1 and more.random() < _PUT_OUT_SHARE:
+        faults = _joined(faults, _draw_faults(more, tuple(GROUP_FAULTS), ("epoch",), _PUT_OUT_MAX, seconds))
     return Script(
         seed, random.random() < 0.5, random.random() < 0.4, random.random() < 0.3, random.choice((1, 2, 3)),
         random.choice((1, 1, 2)) + 2 * resizes, random.choice((4, 10, 600, 600)), seconds,
@@ -230,6 +234,10 @@ def _draw_faults(
     return tuple(sorted(faults, key=lambda f: f.at))
 
 
+def _joined(faults: Sequence[Fault], more: Sequence[Fault]) -> tuple[Fault, ...]:
+    return tuple(sorted((*faults, *more), key=lambda f: f.at))
+
+
 def _plan_kept(seed: int) -> Script:
     """A flow that keeps offsets. Nothing of it is drawn from the numbers of other histories."""
     random = Random(f"a flow that keeps offsets {seed}")
@@ -244,8 +252,7 @@ def _plan_kept(seed: int) -> Script:
     seconds = random.choice((8.0, 15.0, 25.0))
     faults = _draw_faults(random, names, events, faults_max, seconds)
     if kept.filler == WRITE_MARKERS:
-        more = _draw_faults(random, WRITING_FAULTS, WRITING_EVENTS, WRITING_MAX, seconds)
-        faults = tuple(sorted((*faults, *more), key=lambda f: f.at))
+        faults = _joined(faults, _draw_faults(random, WRITING_FAULTS, WRITING_EVENTS, WRITING_MAX, seconds))
     return Script(
         seed, exactly_once=False, is_old_target=random.random() < 0.4, is_old_source=random.random() < 0.3,
         partitions=random.choice((1, 2, 3)), tasks=random.choice((1, 1, 2)), epoch_seconds=random.choice((4, 10, 600)),
