@@ -28,10 +28,11 @@ REASONS = {
     r"were appended twice, or late": ("forgets", "target cut", "target deleted"),
     r"something else at offset": ("foreign", "came late", "target cut", "target deleted", "forgets", *_TURNED),
     r"the source's log (goes on at offset|is another one)": _TURNED,
-    r"the target's log ends at offset \d+, and its source's at": ("foreign", "forgets", *_TURNED),
+    r"the target's log ends at offset \d+, and its source's at": ("foreign", "came late", "forgets", *_TURNED),
     r"offsets before: it was cut": ("target cut", "taken by name"),
     r"the source's topic was made again": ("source made again",),
     r"the source's log was cut": _TURNED,
+    r"a record of the flow that belongs elsewhere": ("came late",),
     r"were to be filled": ("foreign", "came late", "target cut", "taken by name", "forgets"),
     r"that this flow has not written": ("foreign", "target cut", "target deleted", "forgets"),
     r"partitions on the source and": ("grown",),
@@ -69,14 +70,16 @@ class Causes:
             self._made_again[where] = self._scene.world.now
 
     def hear(self, partition: Partition, process: Process | None) -> None:
-        """Note a record that its source has lost, and that comes to stand elsewhere behind a process's sleep."""
+        """Note a record that its source has lost, and that comes behind a process's sleep: it stands elsewhere, or at
+        its own offset, where another mirror may be about to put a filler, which then stands elsewhere."""
         if partition.where.topic != self._scene.remote or process is None or not process.was_held:
             return
         where = source_where(partition)
         source, last = self._scene.source.partition(where), partition.log.batches[-1:]
+        has_others = any(process not in one.processes for one in self._scene.mirrors if not one.is_over)
         for record in last[0].records if last else ():
             own = self._scene.truth.of(where).records.get(record.value or b"")
-            if own is None or own.offset == record.offset:
+            if own is None or (own.offset == record.offset and not has_others):
                 continue
             if source is None or own.offset < source.log.start or own.is_compacted or own.is_truncated:
                 self.note(partition, "came late")
