@@ -215,13 +215,13 @@ def _differences(scene: "Scene", home: Partition, away: Partition) -> Iterator[i
 
 
 def _content(scene: "Scene", partition: Partition, offset: int) -> bytes | None:
-    """The value there, nothing where a marker or an aborted record stands, None where no batch is. An empty record of
-    a start is one to those who read as the mirror does."""
+    """The value there, nothing where a marker, an aborted record or a filler stands, None where no batch is. An empty
+    record that is no filler's is something."""
+    index, batches = partition.log.at(offset), partition.log.batches
     for record in _records(scene, partition):
         if record.offset == offset:
-            return record.value or (_EMPTY if scene.script.read_committed else _VOID)
-    index = partition.log.at(offset)
-    batches = partition.log.batches
+            is_filler = batches[index].is_transactional and batches[index].is_aborted is not False
+            return record.value or (_VOID if is_filler else _EMPTY)
     return _VOID if index < len(batches) and batches[index].base <= offset else None
 
 
