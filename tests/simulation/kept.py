@@ -1,7 +1,7 @@
 """Histories of a flow that keeps offsets (`preserve.offsets.enabled`): what is drawn for them, and what may happen to
 them alone. `kept_judge` judges them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,12 @@ _FORGETS_SHARE, _REBUILDS_SHARE, _ADOPTS_SHARE = 0.15, 0.3, 0.2
 OLD_SECONDS = 3 * 86_400.0
 _EXPIRATION_SECONDS = 86_400.0
 _EXPIRY_SECONDS_MAX = 3.0
+_SLOW_SECONDS = 3.0
 _FOREIGN_ID, _FOCUS_SHARE = 7_000_000, 0.7
 UNWRITTEN = 15
 """The last offsets of a hole that are not filled by written markers: most holes are small here."""
+_WRITTEN_MIN = 20
+"""A request may bring more written markers than that, as in earnest: one that comes late can pass a hole's end."""
 _HOLES, _LARGE_HOLES = (1, 2, 3, 6, 20, 60, 150), (40, 60, 150)
 KEPT_EVENTS = ("EndTxn", "marker", "marker", "InitProducerId", "DescribeProducers", "DeleteRecords", "data", "doubt")
 """At which faults of these histories strike, beside all others."""
@@ -56,11 +59,12 @@ class Kept:
 
 
 def draw_kept(random: Random) -> Kept:
-    return Kept(
+    drawn = Kept(
         random.choice((MARKERS, WRITE_MARKERS, ABORTED)), random.choice(_BEGINS), random.choice(_SEQUENCES),
         random.choice(_RECORDS_MAX), random.random() < _FORGETS_SHARE, random.random() < _REBUILDS_SHARE,
         round(1.0 + 6.0 * random.random(), 3) if random.random() < _ADOPTS_SHARE else 0.0,
     )  # fmt: skip
+    return replace(drawn, records_max=max(drawn.records_max, _WRITTEN_MIN)) if drawn.filler == WRITE_MARKERS else drawn
 
 
 def watch_expiry(scene: "Scene") -> None:
@@ -201,6 +205,16 @@ def _sleep_across_hole(scene: "Scene", random: Random) -> str:
     return f"the mirror will fall asleep at the next {event}, and another one start"
 
 
+def _take_over_slowly(scene: "Scene", random: Random) -> str:
+    """Another mirror starts while the one before still writes, and takes long for each step: what it reads of a log is
+    of several moments."""
+    lag = random.choice((0.01, 0.03, 0.1))
+    scene.start_mirror()
+    for process in scene.mirrors[-1].processes:
+        process.slow(_SLOW_SECONDS, lag)
+    return f"{scene.mirrors[-1].name} starts while the one before still runs, each step up to {lag} s late"
+
+
 def _kill_at_start(scene: "Scene", random: Random) -> str:
     """The mirror is killed as soon as the empty records before the start are deleted."""
 
@@ -255,6 +269,7 @@ KEPT_FAULTS: "dict[str, FaultKind]" = {
     "double markers": (3, _double_markers),
     "late written markers": (3, _delay_written),
     "sleep across a hole": (6, _sleep_across_hole),
+    "take over slowly": (4, _take_over_slowly),
     "kill at start": (2, _kill_at_start),
 }
 """Of histories in which offsets are kept."""

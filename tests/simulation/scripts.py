@@ -49,6 +49,8 @@ _SETTINGS_SHARE, _SOURCE_DEFAULTS_SHARE = 0.4, 0.3
 _FLOODS_SHARE, _LARGE_SHARE, _TRANSACTIONS_SHARE, _RESIZES_SHARE = 0.2, 0.12, 0.3, 0.3
 _RHYTHMS = ("steady", "calm", "bursts")
 _KEPT_SHARE, _KEPT_JOBS_SHARE, _KEPT_TRANSACTIONS_SHARE, _KEPT_COMMITTED_SHARE = 0.2, 0.35, 0.6, 0.75
+_EARLY_SHARE = 0.2
+"""Of flows that keep offsets: how often the first fault may come before anything was mirrored."""
 _QUIET_SHARE, _UNREAD_SHARE, _QUIET = 0.25, 0.4, (0.3, 1.0)
 _TWINS_SHARE, _DOUBLES_SHARE = 0.2, 1 / 6
 _VARIED_SHARE, _SAME_WORLD_SHARE, _CHANGED_SHARE = 0.3, 0.5, 0.15
@@ -219,10 +221,10 @@ def _plan_other(seed: int) -> Script:
 
 
 def _draw_faults(
-    random: Random, names: Sequence[str], events: Sequence[str], faults_max: int, seconds: float
+    random: Random, names: Sequence[str], events: Sequence[str], faults_max: int, seconds: float, begins: float = 0.5
 ) -> tuple[Fault, ...]:
     """Some come at the moment of the one before, as failures of one cause do."""
-    at, faults = 0.5, list[Fault]()
+    at, faults = begins, list[Fault]()
     for _ in range(random.randint(1, faults_max)):
         at += random.choice((0.02, 0.2, 0.7, 2.0, 5.0)) * random.random()
         at_event = random.choice((" @ ", " @ ", " @ ", " after ")) + random.choice(events)
@@ -249,8 +251,8 @@ def _plan_kept(seed: int) -> Script:
         (*EVENTS, *random.sample(REQUEST_EVENTS, _REQUESTS_MAX)),
         (*KEPT_EVENTS, *JOB_EVENTS * has_jobs, *GROUP_EVENTS * (processes > 1)),
     )  # fmt: skip
-    seconds = random.choice((8.0, 15.0, 25.0))
-    faults = _draw_faults(random, names, events, faults_max, seconds)
+    seconds, is_early = random.choice((8.0, 15.0, 25.0)), Random(f"early faults of {seed}").random() < _EARLY_SHARE
+    faults = _draw_faults(random, names, events, faults_max, seconds, 0.0 if is_early else 0.5)
     if kept.filler == WRITE_MARKERS:
         faults = _joined(faults, _draw_faults(random, WRITING_FAULTS, WRITING_EVENTS, WRITING_MAX, seconds))
     return Script(
