@@ -776,6 +776,11 @@ class Cluster:
             return 0, log.end
         return 0, log.last_stable if request.isolation_level else log.high_watermark
 
+    def has_met_cut(self, partition: Partition) -> bool:
+        """Whether anybody has been told where the log ends, or has appended to it, since it was cut."""
+        told = [at for (_, where), at in self.ends_told_at.items() if where == partition.where]
+        return max([partition.appended_at, *told]) > partition.cut_at
+
     def find_coordinator(self, request: Any, version: int) -> Any:
         if not request.key_type:
             self._create_commits_topic()

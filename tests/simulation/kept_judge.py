@@ -384,8 +384,11 @@ class KeptChecker(Checker):
         if wrong is not None and (lately := self._lately_failed().get(where)) is not None:
             self._judge_reason(where, lately.reason)
             return
-        if {"target cut", "forgets"} <= self._scene.causes.of(where):
+        causes, remote = self._scene.causes.of(where), self.remote(where)
+        if {"target cut", "forgets"} <= causes:
             return  # only the producer's sequence number tells that a log has grown again to where it was
+        if "target cut" in causes and remote is not None and not self._scene.target.has_met_cut(remote):
+            return  # nothing has come since, and no process has begun
         if wrong is not None and wrong < log.high_watermark:
             self.fail(f"{where} is not FAILED, and the target is wrong at {wrong}")
             return
