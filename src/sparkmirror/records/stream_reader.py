@@ -63,8 +63,9 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.as_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next batch ends; `start` itself where there is nothing new. A partition that is not seen keeps its
-        place: when its topic is there again, the offset counts, unless it is another topic."""
+        """Where the next batch ends; `start` itself where there is nothing new. The first batch settles where the query
+        begins, also without records. A partition that is not seen keeps its place: when its topic is there again, the
+        offset counts, unless it is another topic."""
         from sparkmirror.records.ranges import limit_offsets
 
         before = StreamOffset.from_json(start)
@@ -82,7 +83,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             ends = limit_offsets(first, ends, limit.max_rows)
         ends |= absent
-        if ends == before.offsets and (before.is_initial or not begin):
+        if ends == before.offsets and not begin:
             return start
         return StreamOffset(ends, begin, self._ids_of(ends, before), cluster=self.log.cluster_id()).as_json()
 

@@ -93,10 +93,35 @@ def test_batches_follow_each_other_without_a_hole() -> None:
     assert second == {"offsets": {"t": {"0": 7, "1": 1}}, "topics": {"t": str(FIRST_ID)}, "cluster": "first"}
 
 
-def test_without_records_the_first_batch_does_not_begin() -> None:
-    stream = reader(FakeLog({A: 0}))
+def test_the_first_batch_settles_where_the_query_begins_also_without_records() -> None:
+    """It was killed in this batch, and begins again with other options when there are records."""
+    log = FakeLog({A: 5, B: 0})
+    stream = reader(log, startingoffsets="latest")
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, ALL)
+    assert ranges(stream, start, first) == []
+    assert stream.latestOffset(first, ALL) is first, "one such batch is enough"
+    log.ends = {A: 9, B: 1}
+    again = reader(log, startingoffsets="earliest")
+    assert ranges(again, again.initialOffset(), first) == []
+    assert ranges(again, first, again.latestOffset(first, ALL)) == [(A, 5, 9), (B, 0, 1)]
+
+
+def test_a_topic_that_was_made_again_before_the_first_record_is_read_from_its_beginning() -> None:
+    log = FakeLog({A: 5})
+    stream = reader(log, startingoffsets="latest", failondataloss="false")
+    start = stream.initialOffset()
+    log.topic_ids = {"t": SECOND_ID}
+    assert ranges(stream, start, stream.latestOffset(start, ALL)) == [(A, 0, 5)], "as long as the former one"
+
+
+def test_a_pattern_that_matches_nothing_yet_waits_for_topics() -> None:
+    log = FakeLog({})
+    stream = reader(log, startingoffsets="latest")
     start = stream.initialOffset()
     assert stream.latestOffset(start, ALL) is start
+    log.ends = {A: 3}
+    assert ranges(stream, start, stream.latestOffset(start, ALL)) == [(A, 0, 3)], "all of a topic that is new"
 
 
 def test_a_first_batch_that_is_repeated_by_another_process_reads_what_it_read() -> None:
