@@ -218,6 +218,20 @@ def test_a_record_that_nobody_touches_is_as_it_was(spark: SparkSession) -> None:
     assert (found.target_topic, found.target_partition) == ("A.orders", 1)
 
 
+def test_a_timestamp_that_spark_s_type_does_not_hold_is_null_to_steps(spark: SparkSession) -> None:
+    lines = "transforms.where = timestamp IS NULL OR timestamp > timestamp '2001-01-01'\n"
+    lines += "transforms.set.key = cast(timestamp AS string)\n"
+    times = [-(1 << 63), (1 << 63) - 1, -(1 << 52) - 1]
+    found = outcome(spark, lines, *(row("record", offset=at, timestamp=time) for at, time in enumerate(times)))
+    assert [(one.key, one.timestamp) for one in found] == [(None, time) for time in times]
+
+
+def test_the_earliest_timestamp_that_steps_see_is_the_record_s(spark: SparkSession) -> None:
+    lines = "transforms.set.timestamp = timestamp + interval 1 hour\n"
+    (found,) = outcome(spark, lines, row("record", timestamp=-(1 << 52)))
+    assert found.timestamp == -(1 << 52) + 3_600_000
+
+
 def test_where_is_as_in_sql_null_is_not_true(spark: SparkSession) -> None:
     rows = [row("record", offset=at, value=value) for at, value in enumerate((b"7", b"x", None, b"3"))]
     assert kept_offsets(outcome(spark, "transforms.where = cast(string(value) AS int) > 5\n", *rows)) == [0]

@@ -129,7 +129,8 @@ def _completed(rows: DataFrame) -> DataFrame:
 def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
     """The columns that steps see, and the hidden ones."""
     is_record = F.col("kind") == RECORD
-    moment = F.when(F.abs(F.col("timestamp")) < _TIMESTAMP_MS_MAX, F.timestamp_millis("timestamp"))
+    is_within = F.col("timestamp").between(-_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX)  # `abs` leaves -2^63 as it is
+    moment = F.when(is_within, F.timestamp_millis("timestamp"))
     return rows.select(
         *(F.col(name).alias(f"__{name}") for name in _HIDDEN),
         (is_record & ~F.coalesce(is_heartbeats(flow), F.lit(False)) & ~is_canary(flow)).alias("__active"),
