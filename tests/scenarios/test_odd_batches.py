@@ -95,6 +95,23 @@ def test_every_odd_batch_arrives_record_for_record(
         assert {header.codec for header in headers_of(target_cluster, f"{packed}.{topic}")} == {Codec.ZSTD}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "line",
+    ["transforms.where = value IS NULL OR octet_length(value) >= 0", "transforms.set.headers = headers"],
+    ids=["dropped", "set"],
+)
+def test_every_odd_batch_passes_transforms_record_for_record(
+    odd_source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce, line: str
+) -> None:
+    alias = unique("seen")
+    make_topics(target, {f"{alias}.heavy": 1}, {"max.message.bytes": str(6 * MEGABYTE)})
+    make_topics(target, {f"{alias}.old": len(OLD_KINDS)}, {"message.timestamp.after.max.ms": str(10**15)})
+    mirror_once(flow_file(odd_source, target, alias=alias, topics=",".join(TOPICS), lines=[NO_SYNC, line]))
+    for topic in TOPICS:
+        assert_same(seen(odd_source, topic), seen(target, f"{alias}.{topic}"), topic)
+
+
 @pytest.mark.parametrize(
     ("filler", "topics"),
     [

@@ -1,6 +1,6 @@
 """Messages of magic 0 and 1, as clients before Kafka 0.11 wrote them and old segments still hold them, as columns.
 
-Called by `batch.rewrite`. Rarely run, so plain Python: some 200,000 messages a second.
+Called by `batch.any_format`. Rarely run, so plain Python: some 200,000 messages a second.
 
 Source: https://kafka.apache.org/documentation/#messageset, `org.apache.kafka.common.record.LegacyRecord`,
 `AbstractLegacyRecordBatch`, `KafkaLZ4BlockInputStream` (KAFKA-3160: the wrong checksum of old lz4 frames).

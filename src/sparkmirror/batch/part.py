@@ -8,11 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkmirror.batch.columns import NOTHING, Columns, decode_some
-from sparkmirror.batch.header import MAGIC
-from sparkmirror.batch.headers import BASE_OFFSET, COLUMNS, MAGIC_NUMBER, NEXT_OFFSET, POSITION, TOTAL_BYTES, Headers
-from sparkmirror.batch.legacy import decode_some_messages
-from sparkmirror.batch.unpacking import USUAL_BOUND
+from sparkmirror.batch.any_format import decode_alike
+from sparkmirror.batch.columns import NOTHING, Columns
+from sparkmirror.batch.headers import BASE_OFFSET, COLUMNS, NEXT_OFFSET, POSITION, TOTAL_BYTES, Headers
 
 _CHUNK_BYTES: Final = 16 << 20
 
@@ -43,18 +41,6 @@ def decode_part(part: Part, first: int, end: int, enough_bytes: int = _CHUNK_BYT
     rows = overlapping(part.table, first, end) if first < end else part.table[:0]
     if not len(rows):
         return NOTHING, end
-    old = rows[:, MAGIC_NUMBER] != MAGIC
-    alike = int(np.argmax(old != old[0])) or len(rows)
-    if old[0]:
-        columns, taken = _decode_messages(part.buffer, rows[:alike], enough_bytes)
-    else:
-        group = Headers(rows[:alike], int(rows[alike - 1, POSITION] + rows[alike - 1, TOTAL_BYTES]))
-        columns, taken = decode_some(part.buffer, group, 0, enough_bytes=enough_bytes)
+    group = Headers(rows, int(rows[-1, POSITION] + rows[-1, TOTAL_BYTES]))
+    columns, taken = decode_alike(part.buffer, group, 0, enough_bytes=enough_bytes)
     return columns, end if taken == len(rows) else int(rows[taken - 1, NEXT_OFFSET])
-
-
-def _decode_messages(buffer: memoryview, rows: NDArray[np.int64], enough_bytes: int) -> tuple[Columns, int]:
-    ranges = rows[:, [POSITION, TOTAL_BYTES]].tolist()
-    messages = b"".join(buffer[at : at + size] for at, size in ranges)
-    columns, end = decode_some_messages(memoryview(messages), USUAL_BOUND, enough_bytes)
-    return columns, int(np.searchsorted(np.cumsum(rows[:, TOTAL_BYTES]), end)) + 1

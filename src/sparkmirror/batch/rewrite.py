@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sparkmirror.batch.any_format import decode_old, read_whole
 from sparkmirror.batch.columns import Columns, decode_some
 from sparkmirror.batch.content_size import read_claim
 from sparkmirror.batch.encoding import encode, range_sizes
@@ -22,12 +23,10 @@ from sparkmirror.batch.headers import (
     RECORDS,
     TOTAL_BYTES,
     Headers,
-    read_headers,
 )
-from sparkmirror.batch.legacy import MESSAGE_BYTES, decode_some_messages
+from sparkmirror.batch.legacy import MESSAGE_BYTES
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.unpacking import Bound, Unpacking
-from sparkmirror.errors import ProtocolError
 
 _UNTOLD_SHARE = 10
 """What a compressed byte is taken to become where a batch does not tell."""
@@ -77,11 +76,7 @@ def rewrite(
 
 
 def _wanted(batches: memoryview, first_offset: int) -> Headers:
-    headers = read_headers(batches, 0, len(batches))
-    if headers.stop != len(batches):
-        left = len(batches) - headers.stop
-        offset = int.from_bytes(batches[headers.stop : headers.stop + 8], "big", signed=True)
-        raise ProtocolError(f"record batch at offset {offset} is damaged: it is cut off after {left} bytes")
+    headers = read_whole(batches)
     table = headers.table
     wanted = (table[:, NEXT_OFFSET] > first_offset) & (table[:, RECORDS] != 0) & ~headers.are_control
     return Headers(table[wanted], headers.stop)
@@ -102,11 +97,11 @@ def _rewrite_group(
     chunk_bytes = min(_CHUNK_BATCHES * limits.max_batch_bytes, _CHUNK_BYTES_MAX)
     is_old = group.table[0, MAGIC_NUMBER] != MAGIC
     codec = group.codec_of(0) if limits.codec is None else limits.codec
-    decode = _decode_old if is_old else _decode
+    decode = decode_old if is_old else _decode
     row = 0
     while row < len(group):
         with unpacking.holding(_room_bytes(batches, group, row, chunk_bytes, bound)) as held:
-            columns, after = decode(batches, group, row, chunk_bytes, bound)
+            columns, after = decode(batches, group, row, bound, chunk_bytes)
             packed_bytes = int(group.table[row:after, TOTAL_BYTES].sum())
             if group.codecs[row]:
                 unpacking.note(packed_bytes, len(columns.content))
@@ -144,17 +139,8 @@ def _copied_bytes(columns: Columns, *, is_old: bool, is_packed: bool) -> int:
     return len(columns.content) if is_packed else 0
 
 
-def _decode(batches: memoryview, group: Headers, row: int, chunk_bytes: int, bound: Bound) -> tuple[Columns, int]:
+def _decode(batches: memoryview, group: Headers, row: int, bound: Bound, chunk_bytes: int) -> tuple[Columns, int]:
     return decode_some(batches, group, row, bound=bound, enough_bytes=chunk_bytes)
-
-
-def _decode_old(batches: memoryview, group: Headers, first: int, chunk_bytes: int, bound: Bound) -> tuple[Columns, int]:
-    after = np.cumsum(group.table[first:, TOTAL_BYTES])
-    stop = first + max(int(np.searchsorted(after, chunk_bytes, "right")), 1)
-    ranges = group.table[first:stop, POSITION : TOTAL_BYTES + 1].tolist()
-    messages = b"".join(batches[position : position + size] for position, size in ranges)
-    columns, end = decode_some_messages(memoryview(messages), bound, chunk_bytes)
-    return columns, first + int(np.searchsorted(after, end)) + 1
 
 
 def _clamp(columns: Columns, clamp_to_ms: int | None) -> Columns:

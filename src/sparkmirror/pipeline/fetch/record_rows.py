@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparkmirror.batch.any_format import decode_alike
 from sparkmirror.batch.arrow_content import content_arrays, repeat
 from sparkmirror.batch.columns import Columns, decode_some
 from sparkmirror.batch.headers import NEXT_OFFSET, POSITION, RECORDS, Headers, read_headers
@@ -148,7 +149,7 @@ class Decoding:
         try:
             headers = read_headers(payload, 0, len(payload))
             while row < len(headers):
-                columns, stop = decode_some(payload, headers, row, bound=self.bound, enough_bytes=CHUNK_BYTES)
+                columns, stop = decode_alike(payload, headers, row, bound=self.bound, enough_bytes=CHUNK_BYTES)
                 kept = columns.rows(int(np.searchsorted(columns.offsets, run.first_offset or 0)), len(columns))
                 if count := len(kept):
                     names = repeat(run.topic, count), repeat(run.proposed_topic, count)

@@ -99,12 +99,13 @@ class _Run:
     def of(cls, rows: pa.RecordBatch, kept: Kept) -> Self:
         import numpy as np
 
-        from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET, RECORDS, TOTAL_BYTES, read_headers
+        from sparkmirror.batch.any_format import first_offsets
+        from sparkmirror.batch.headers import NEXT_OFFSET, RECORDS, TOTAL_BYTES, read_headers
 
         offsets = rows.column("offset").to_numpy()
         headers = read_headers(kept.payload, 0, len(kept.payload))
         table = headers.table
-        first = np.searchsorted(offsets, table[:, BASE_OFFSET])
+        first = np.searchsorted(offsets, first_offsets(headers))
         stop = np.searchsorted(offsets, table[:, NEXT_OFFSET])
         distinct = np.append(0, np.cumsum(np.diff(offsets, prepend=-1) != 0))
         whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
@@ -122,12 +123,15 @@ class _Run:
         """The records from this batch on as one batch; None where they are to be decoded."""
         import numpy as np
 
+        from sparkmirror.batch.any_format import are_old
         from sparkmirror.batch.headers import RECORDS, TOTAL_BYTES
         from sparkmirror.batch.picking import pick
 
         if self.kept.returned or not self.are_distinct:
             return None
         mixed = self._mixed(row)
+        if are_old(mixed)[row:].any():
+            return None
         table = mixed.table[row:]
         taken = (self.stop - self.first)[row : len(mixed)] / np.maximum(table[:, RECORDS], 1)
         expected = np.cumsum(np.minimum(taken, 1.0) * table[:, TOTAL_BYTES])
@@ -143,10 +147,10 @@ class _Run:
 
     def restore(self, row: int) -> tuple[Part, int]:
         """The records from this batch on, with what was set in place of what they had."""
-        from sparkmirror.batch.columns import decode_some
+        from sparkmirror.batch.any_format import decode_alike
 
         kept = self.kept
-        columns, reached = decode_some(
+        columns, reached = decode_alike(
             kept.payload, self._mixed(row), row, bound=kept.bound, enough_bytes=_CHUNK_BYTES, are_checked=True
         )
         own = self._rows(row, reached)

@@ -99,14 +99,16 @@ def spread(delivery: Delivery, keyless: TopicPartition, count: int, bytes_max: i
     be any: Java's producer sticks to one partition for a batch, too. Raises ProtocolError for a damaged run,
     ContentTooLarge for one that becomes more than `bytes_max`, or a batch of which becomes more than its bound.
     """
-    from sparkmirror.batch.columns import decode
+    from sparkmirror.batch.any_format import decode_each
 
     codec = Codec.NONE
     for _, header in iterate_headers(delivery.payload, 0, len(delivery.payload)):
         codec = codec if header.is_control else header.codec
     bound = bound_for(bytes_max)
-    columns = decode(delivery.payload, 0, len(delivery.payload), max_bytes=bytes_max, bound=bound)
-    below = int((columns.offsets < delivery.first_offset).sum())
-    columns = columns.rows(below, len(columns))
-    partitions = partitions_by_key(columns, keyless.partition, count)
-    return tuple(encode_lanes(columns, partitions, keyless.topic, codec))
+    pieces: list[tuple[TopicPartition, Piece]] = []
+    for columns in decode_each(delivery.payload, max_bytes=bytes_max, bound=bound):
+        below = int((columns.offsets < delivery.first_offset).sum())
+        columns = columns.rows(below, len(columns))
+        partitions = partitions_by_key(columns, keyless.partition, count)
+        pieces += encode_lanes(columns, partitions, keyless.topic, codec)
+    return tuple(pieces)
