@@ -110,7 +110,7 @@ def _rewrite_group(
             share = packed_bytes / len(columns.content) if is_repacked else 1.0
             wanted = columns.rows(int(np.searchsorted(columns.offsets, first_offset)), len(columns))
             for part in _dense_parts(wanted) if limits.keeps_offsets else (wanted,):
-                yield from encode(_clamp(part, limits.clamp_to_ms), codec, limits.max_batch_bytes, share)
+                yield from encode(clamp(part, limits.clamp_to_ms), codec, limits.max_batch_bytes, share)
         row = after
 
 
@@ -143,7 +143,8 @@ def _decode(batches: memoryview, group: Headers, row: int, bound: Bound, chunk_b
     return decode_some(batches, group, row, bound=bound, enough_bytes=chunk_bytes)
 
 
-def _clamp(columns: Columns, clamp_to_ms: int | None) -> Columns:
+def clamp(columns: Columns, clamp_to_ms: int | None) -> Columns:
+    """The records, those from later than `clamp_to_ms` with that time."""
     if clamp_to_ms is None or not len(columns) or int(columns.timestamps.max()) <= clamp_to_ms:
         return columns
     return replace(columns, timestamps=np.minimum(columns.timestamps, clamp_to_ms))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
+from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, leading_batches
 from sparkmirror.batch.joining import join as join_batches
 from sparkmirror.batch.piece import Piece, Span
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sparkmirror.batch.columns import Columns
     from sparkmirror.batch.header import Codec
     from sparkmirror.batch.headers import Headers
+    from sparkmirror.batch.rewrite import Limits
 
 _WHOLE_BYTES_MIN: Final = 8 << 10
 """Smaller batches are gathered into larger ones, as each would be a request's only one of its partition."""
@@ -53,9 +55,10 @@ class Part:
     piece: Piece | None = None
 
 
-def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", batch_bytes_max: int) -> Iterator[Part]:
+def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", limits: "Limits", batch_bytes_max: int) -> Iterator[Part]:
     """All of the rows (columns of `pipeline.relay.schema`, written form), which are of one run; several may be of one
-    record. Where nothing was set they come as batches of at most `batch_bytes_max`, packed with the `codec`.
+    record. Where nothing was set they come as batches of at most `batch_bytes_max`, packed with the `codec` that they
+    came with, or as the `limits` of the mirrored topic ask.
 
     Raises ProtocolError for rows that are not of the run, and what `batch.columns.decode_some` raises.
     """
@@ -64,7 +67,9 @@ def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", batch_bytes_max: int)
     if kept.returned.issuperset(CONTENT):
         yield Part(rows, columns_of(rows))
         return
-    run = _Run.of(rows, kept)
+    codec = codec if limits.codec is None else limits.codec
+    bytes_max = min(batch_bytes_max, limits.max_batch_bytes)
+    run = _Run.of(rows, kept, limits)
     done = row = 0
     while row < len(run.headers):
         if run.first[row] == run.stop[row]:
@@ -73,7 +78,7 @@ def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", batch_bytes_max: int)
         if run.whole[row]:
             part, reached = run.as_it_came(row), row + 1
         else:
-            found = run.pick(row, codec, batch_bytes_max)
+            found = run.pick(row, codec, bytes_max)
             part, reached = run.restore(row) if found is None else found
         yield part
         done, row = done + part.rows.num_rows, reached
@@ -94,13 +99,14 @@ class _Run:
     stop: "NDArray[np.int64]"
     whole: "NDArray[np.bool_]"
     are_distinct: bool
+    are_timely: bool
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, kept: Kept) -> Self:
+    def of(cls, rows: pa.RecordBatch, kept: Kept, limits: "Limits") -> Self:
         import numpy as np
 
         from sparkmirror.batch.any_format import first_offsets
-        from sparkmirror.batch.headers import NEXT_OFFSET, RECORDS, TOTAL_BYTES, read_headers
+        from sparkmirror.batch.headers import MAX_TIMESTAMP, NEXT_OFFSET, RECORDS, TOTAL_BYTES, read_headers
 
         offsets = rows.column("offset").to_numpy()
         headers = read_headers(kept.payload, 0, len(kept.payload))
@@ -111,7 +117,13 @@ class _Run:
         whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
         whole &= distinct[stop] - distinct[first] == table[:, RECORDS]
         whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(CARRIED_COLUMNS)
-        return cls(rows, kept, headers, offsets, first, stop, whole, int(distinct[-1]) == len(offsets))
+        whole &= table[:, TOTAL_BYTES] <= limits.max_batch_bytes
+        if limits.codec is not None:
+            whole &= headers.codecs == limits.codec
+        timely = np.True_ if limits.clamp_to_ms is None else table[:, MAX_TIMESTAMP] <= limits.clamp_to_ms
+        whole &= timely
+        are_distinct = int(distinct[-1]) == len(offsets)
+        return cls(rows, kept, headers, offsets, first, stop, whole, are_distinct, bool(timely.all()))
 
     def as_it_came(self, row: int) -> Part:
         from sparkmirror.batch.headers import POSITION, TOTAL_BYTES
@@ -127,7 +139,7 @@ class _Run:
         from sparkmirror.batch.headers import RECORDS, TOTAL_BYTES
         from sparkmirror.batch.picking import pick
 
-        if self.kept.returned or not self.are_distinct:
+        if self.kept.returned or not (self.are_distinct and self.are_timely):
             return None
         mixed = self._mixed(row)
         if are_old(mixed)[row:].any():
@@ -165,7 +177,7 @@ class _Run:
         return self.rows.slice(self.first[row], self.stop[reached - 1] - self.first[row])
 
 
-def join_few(rows: Sequence[pa.RecordBatch], kept: Kept) -> Piece | None:
+def join_few(rows: Sequence[pa.RecordBatch], kept: Kept, limits: "Limits") -> Piece | None:
     """The records of all rows as one batch, without kernels, where their run is a few small batches. Of a flow that
     sets nothing. A mirror that has caught up has a record or two at a time. None where that is not so."""
     import numpy as np
@@ -189,7 +201,16 @@ def join_few(rows: Sequence[pa.RecordBatch], kept: Kept) -> Piece | None:
         is_lone = len(batches) == 1 and not batches[0][1].has_append_time
         data = bytearray(kept.payload) if is_lone else join_batches(batches, kept.unpacking)
         spans = (Span(first, len(offsets)),)
-    return None if data is None else as_piece(data, spans, len(offsets))
+    if data is None or not _is_asked(data, limits):
+        return None
+    return as_piece(data, spans, len(offsets))
+
+
+def _is_asked(batch: bytearray, limits: "Limits") -> bool:
+    header = parse_header(memoryview(batch), 0)
+    has_codec = limits.codec is None or header.codec is limits.codec
+    is_timely = limits.clamp_to_ms is None or header.max_timestamp <= limits.clamp_to_ms
+    return has_codec and is_timely and len(batch) <= limits.max_batch_bytes
 
 
 def as_piece(data: bytearray, spans: tuple[Span, ...], records: int) -> Piece:

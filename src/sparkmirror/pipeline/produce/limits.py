@@ -40,6 +40,9 @@ class TopicLimits:
         return TIMESTAMP_AFTER_MAX_MS if self.timestamp_after_max_ms is None else self.timestamp_after_max_ms
 
 
+_UNKNOWN: Final = TopicLimits()
+
+
 class TargetLimits:
     """The limits of all topics that one task writes to."""
 
@@ -50,6 +53,10 @@ class TargetLimits:
 
     def of(self, topic: str) -> TopicLimits:
         return self._limits.setdefault(topic, TopicLimits())
+
+    def known(self, topic: str) -> TopicLimits:
+        """As far as they are known; may be called by another thread."""
+        return self._limits.get(topic, _UNKNOWN)
 
     def ask(self, topic: str) -> None:
         """Look up a topic's limits in the background; `take` gets the answer."""

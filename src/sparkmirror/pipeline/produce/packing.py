@@ -191,8 +191,15 @@ class Packing:
         return fresh
 
     def _wanted(self, limits: TopicLimits) -> Limits:
-        clamp_to_ms = self._latest_ms(limits) if self.clamp_timestamps else None
-        return Limits(limits.merged_bytes, self.codec, clamp_to_ms, self.keeps_offsets)
+        return Limits(limits.merged_bytes, self.codec, self._clamp_to_ms(limits), self.keeps_offsets)
+
+    def asked(self, limits: TopicLimits) -> Limits:
+        """What batches that are made of records must be; as long as the topic's size limit is not known, there is
+        none."""
+        return Limits(limits.max_message_bytes or UNLIMITED_BYTES, self.codec, self._clamp_to_ms(limits))
+
+    def _clamp_to_ms(self, limits: TopicLimits) -> int | None:
+        return self._latest_ms(limits) if self.clamp_timestamps else None
 
     def _must_rewrite(self, header: BatchHeader, queued: QueuedRecords, limits: TopicLimits) -> bool:
         if header.base_offset < queued.first_offset:

@@ -22,6 +22,7 @@ from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.connection import Dialect, ProduceConnection
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
 from sparkmirror.pipeline.produce.effects import Effect
+from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.task_parts import Parts
 from sparkmirror.pipeline.relay.board import Announcement
@@ -66,6 +67,9 @@ class ProduceTask:
     def inline_bytes(self) -> int:
         """Bytes of unacknowledged inline payload in this process."""
         return self._gate.inline_bytes
+
+    def limits_of(self, topic: str) -> TopicLimits:
+        return self._limits.known(topic)
 
     def acknowledged(self) -> dict[TopicPartition, int]:
         """Each partition's acknowledged position; with exactly-once, the committed one."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from sparkmirror.batch.piece import Piece, Span
+from sparkmirror.batch.rewrite import Limits, clamp
 from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.kept_records import Kept, Part, as_piece, decode_batch, join, join_few
@@ -34,6 +35,15 @@ Sizes = Callable[[str, TopicPartition], int]
 """`sizes(topic, source)`: the number of a target topic's partitions; `source` is the partition of a record for it."""
 
 
+Asked = Callable[[str], Limits]
+"""`asked(topic)`: what batches for a target topic must be."""
+UNLIMITED: Final = Limits(1 << 30)
+
+
+def any_batch(_topic: str) -> Limits:
+    return UNLIMITED
+
+
 class Unroutable(SparkMirrorError):
     """A transform gave a record a target that cannot exist."""
 
@@ -50,22 +60,26 @@ class Origin:
 Pieces = tuple[tuple[TopicPartition, "Piece"], ...]
 
 
-def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, sizes: Sizes) -> Pieces:
+def make_pieces(
+    rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, sizes: Sizes, asked: Asked = any_batch
+) -> Pieces:
     """The records of `rows` (columns of `pipeline.relay.schema`, written form), all of one run, as batches, in their
     order per partition.
 
-    A batch that goes where it belongs, with all its records, and of which nothing was set stays as it came. Raises
+    A batch that goes where it belongs, with all its records, and of which nothing was set stays as it came, if it is as
+    it is `asked` to be. Raises
     Unroutable for a topic that cannot be, and what `pipeline.produce.kept_records.join` and `sizes` raise.
     """
     if not any(batch.num_rows for batch in rows):
         return ()
     home = TopicPartition(origin.remote_topic, origin.source.partition)
-    if not kept.returned and (piece := join_few(rows, kept)) is not None:
+    limits = asked(home.topic)
+    if not kept.returned and (piece := join_few(rows, kept, limits)) is not None:
         return ((home, piece),)
     _check_size(rows, kept.returned, origin)
     whole = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
     pieces: list[tuple[TopicPartition, Piece]] = []
-    for part in join(whole, kept, origin.codec, BATCH_BYTES_MAX):
+    for part in join(whole, kept, origin.codec, limits, BATCH_BYTES_MAX):
         if part.piece is not None:
             pieces.append((home, part.piece))
             continue
@@ -74,7 +88,8 @@ def make_pieces(rows: Sequence[pa.RecordBatch], kept: Kept, origin: Origin, size
             continue
         columns = decode_batch(part.batch, kept.bound) if part.columns is None else part.columns
         for target, picked in _lanes(part.rows, columns, kept.returned, origin, sizes):
-            pieces.extend((target, piece) for piece in encode_batches(picked, origin.codec))
+            made = encode_batches(picked, origin.codec, asked(target.topic))
+            pieces.extend((target, piece) for piece in made)
     return tuple(pieces)
 
 
@@ -184,25 +199,29 @@ def partitions_by_key(columns: "Columns", keyless: int, count: int) -> "NDArray[
 
 
 def encode_lanes(
-    columns: "Columns", partitions: "NDArray[np.int64]", topic: str, codec: "Codec"
+    columns: "Columns", partitions: "NDArray[np.int64]", topic: str, codec: "Codec", limits: Limits = UNLIMITED
 ) -> "Iterator[tuple[TopicPartition, Piece]]":
     """The records as batches of the partition that `partitions` gives each, in their order there."""
     import numpy as np
 
     for partition in np.unique(partitions).tolist():
         picked = np.flatnonzero(partitions == partition)
-        for piece in encode_batches(columns.pick(picked), codec):
+        for piece in encode_batches(columns.pick(picked), codec, limits):
             yield TopicPartition(topic, partition), piece
 
 
-def encode_batches(columns: "Columns", codec: "Codec") -> "Iterator[Piece]":
-    """The records as batches of BATCH_BYTES_MAX; a larger one stands alone."""
+def encode_batches(columns: "Columns", codec: "Codec", limits: Limits = UNLIMITED) -> "Iterator[Piece]":
+    """The records as batches of BATCH_BYTES_MAX, or of the size that the topic takes, with the `codec` that they came
+    with unless the flow asks for another. A record that is larger stands alone: the target decides."""
     from sparkmirror.batch.encoding import encode
 
+    columns = clamp(columns, limits.clamp_to_ms)
+    codec = codec if limits.codec is None else limits.codec
+    bytes_max = min(BATCH_BYTES_MAX, limits.max_batch_bytes)
     first, before = 0, -1
     while first < len(columns):
         try:
-            for piece in encode(columns.rows(first, len(columns)), codec, BATCH_BYTES_MAX, before=before):
+            for piece in encode(columns.rows(first, len(columns)), codec, bytes_max, before=before):
                 first += piece.records
                 before = int(columns.offsets[first - 1])
                 yield piece

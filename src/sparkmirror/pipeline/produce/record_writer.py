@@ -108,7 +108,7 @@ class RecordTask(WritingTask):
         origin = Origin(run.partition, remote, codec)
         try:
             kept = Kept(run.payload, self._returned, self._bound, self._unpacking[run.partition])
-            pieces = make_pieces(rows, kept, origin, self._sizes.count)
+            pieces = make_pieces(rows, kept, origin, self._sizes.count, self._asked)
             return MadeRange(bare, size, staying(pieces, origin)) if self._all_stay else Bundle(bare, size, pieces)
         except (Unroutable, ProtocolError) as problem:
             return self._broken(bare, size, str(problem))

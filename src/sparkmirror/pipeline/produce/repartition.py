@@ -10,6 +10,7 @@ from typing import Final
 
 from sparkmirror.batch.header import Codec, iterate_headers
 from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.rewrite import Limits
 from sparkmirror.batch.unpacking import CONTENT_HINT, UNPACKED_BYTES_MAX, bound_for
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ContentTooLarge, ProtocolError, SparkMirrorError
@@ -17,7 +18,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
-from sparkmirror.pipeline.produce.record_pieces import encode_lanes, partitions_by_key
+from sparkmirror.pipeline.produce.record_pieces import UNLIMITED, Asked, any_batch, encode_lanes, partitions_by_key
 
 NO_TOPIC: Final = "the target has no topic"
 """The begin of the reason for a partition that waits for its topic; no record was refused."""
@@ -37,8 +38,8 @@ class Repartition:
         self._ask_after: dict[str, float] = {}
         self._runs = 0
 
-    def bundle(self, delivery: Delivery) -> Bundle | None:
-        """The run as batches by target partition; None when it passes through as it is.
+    def bundle(self, delivery: Delivery, asked: Asked = any_batch) -> Bundle | None:
+        """The run as batches by target partition; None when it passes through as it is. `asked` is what these must be.
 
         Raises SparkMirrorError when a cluster does not answer.
         """
@@ -54,7 +55,7 @@ class Repartition:
         self._runs += 1
         try:
             keyless = TopicPartition(topic, self._runs + source.partition)
-            pieces = spread(delivery, keyless, count, self._flow.unpacked_bytes_max)
+            pieces = spread(delivery, keyless, count, self._flow.unpacked_bytes_max, asked(topic))
         except ContentTooLarge as problem:
             return Bundle(bare, size, problem=f"its records cannot be put by key: {problem}; {CONTENT_HINT}")
         except ProtocolError as problem:
@@ -92,8 +93,14 @@ class Repartition:
         self._admins.clear()
 
 
-def spread(delivery: Delivery, keyless: TopicPartition, count: int, bytes_max: int = UNPACKED_BYTES_MAX) -> Pieces:
-    """The records of a run as batches for the `count` partitions of a topic.
+def spread(
+    delivery: Delivery,
+    keyless: TopicPartition,
+    count: int,
+    bytes_max: int = UNPACKED_BYTES_MAX,
+    limits: Limits = UNLIMITED,
+) -> Pieces:
+    """The records of a run as batches for the `count` partitions of a topic, within its `limits`.
 
     Records of one key keep their order. Those without a key go together to the partition of `keyless`, whose number may
     be any: Java's producer sticks to one partition for a batch, too. Raises ProtocolError for a damaged run,
@@ -110,5 +117,5 @@ def spread(delivery: Delivery, keyless: TopicPartition, count: int, bytes_max: i
         below = int((columns.offsets < delivery.first_offset).sum())
         columns = columns.rows(below, len(columns))
         partitions = partitions_by_key(columns, keyless.partition, count)
-        pieces += encode_lanes(columns, partitions, keyless.topic, codec)
+        pieces += encode_lanes(columns, partitions, keyless.topic, codec, limits)
     return tuple(pieces)

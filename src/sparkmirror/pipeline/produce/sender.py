@@ -21,6 +21,7 @@ from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.connection import ProduceConnection
 from sparkmirror.pipeline.produce.coordinator import Coordinator
 from sparkmirror.pipeline.produce.delivery import Arrival
+from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.produce_task import ProduceTask
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -89,6 +90,10 @@ class Sender:
     def inline_bytes(self) -> int:
         """Bytes of unacknowledged inline payload in this process."""
         return self._task.inline_bytes
+
+    def limits_of(self, topic: str) -> TopicLimits:
+        """What is known of a target topic's limits."""
+        return self._task.limits_of(topic)
 
     def finish(self) -> None:
         """Drain for at most two seconds, store the last positions, and end. Raises what ended the loop early."""

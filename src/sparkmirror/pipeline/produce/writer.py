@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkmirror.batch.header import Codec
+from sparkmirror.batch.rewrite import Limits
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import TopicPartition
@@ -115,8 +116,14 @@ class WritingTask:
         where = None if topic is None else TopicPartition(topic, partition)
         span = (first, following, records, high, latest)
         delivery = Delivery(kind, where, to, *span, payload, lease, fetched, *log)
-        by_key = self._repartition.bundle(delivery) if self._repartition is not None and kind == RUN else None
-        return by_key or delivery
+        if self._repartition is None or kind != RUN:
+            return delivery
+        return self._repartition.bundle(delivery, self._asked) or delivery
+
+    def _asked(self, topic: str) -> Limits:
+        """What the flow and a target topic, as far as it is known, ask of batches that are made here."""
+        assert self._sender is not None, "the reader's first row is a plan row"
+        return self._options.packing.asked(self._sender.limits_of(topic))
 
     def _put(self, *deliveries: Arrival, announced: int = 0) -> None:
         sender = self._sender

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.unit.batch.witnesses import source_offsets
 
 from sparkmirror.batch import picking
-from sparkmirror.batch.header import Codec
+from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.batch.rewrite import Limits
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.record_rows import Decoding
@@ -25,6 +26,7 @@ from sparkmirror.pipeline.relay.schema import RECORD, RUN, Row, written_columns
 
 HOME = TopicPartition("A.orders", 1)
 ORIGIN = Origin(TopicPartition("orders", 1), "A.orders", Codec.LZ4)
+NOT_PACKED = Origin(TopicPartition("orders", 1), "A.orders", Codec.NONE)
 SET_KEY = b"set"
 
 
@@ -122,10 +124,38 @@ def test_what_a_filter_leaves_of_larger_batches_is_picked_without_being_decoded(
     kept = set(range(100)) | set(range(101, 500, 2))
     rows = rows_of(payload, kept)
     monkeypatch.setattr(_Run, "restore", None)
-    origin = Origin(TopicPartition("orders", 1), "A.orders", Codec.NONE)
-    found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), origin, no_sizes)]
+    found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), NOT_PACKED, no_sizes)]
     assert [offset for piece in found for offset in source_offsets(piece.spans)] == sorted(kept)
     assert [piece.records for piece in found] == [50, 50, 200], "two batches as they came, and one of all that is left"
+
+
+@pytest.mark.parametrize("count", [3, 100])
+@pytest.mark.parametrize("dropped", [0, 1])
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(1 << 30, Codec.ZSTD), Limits(1 << 30, None, 20), Limits(1500)],
+    ids=["codec", "time", "size"],
+)
+def test_a_batch_that_is_not_as_it_is_asked_to_be_does_not_go_on_as_it_came(
+    limits: Limits, dropped: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that came whole, what a filter left of a few small ones, and of larger ones."""
+    monkeypatch.setattr(kept_records, "_WHOLE_BYTES_MIN", 1)
+    payload = batch_of(0, count, Codec.NONE) + batch_of(count, 2, Codec.NONE)
+    kept = set(range(dropped, count + 2))
+    found = make_pieces(
+        rows_of(payload, kept), Kept(memoryview(payload), frozenset()), NOT_PACKED, no_sizes, lambda _: limits
+    )
+    pieces = [piece for _, piece in found]
+    headers = [parse_header(memoryview(piece.data), 0) for piece in pieces]
+    assert {one.codec for one in headers} == {limits.codec or Codec.NONE}
+    assert max(one.total_bytes for one in headers) <= limits.max_batch_bytes
+    assert max(one.max_timestamp for one in headers) <= (limits.clamp_to_ms or 9 * count)
+    came = [one for at, size in ((0, count), (count, 2)) for one in decode_records(batch_of(at, size))]
+    records = [one for piece in pieces for one in decode_records(piece.data)]
+    assert [(one.key, one.value, one.headers) for one in records] == [
+        (one.key, one.value, one.headers) for one in came[dropped:]
+    ]
 
 
 def test_what_would_be_more_than_a_batch_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,8 +163,7 @@ def test_what_would_be_more_than_a_batch_is_parted(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(picking, "pick", None)  # nothing is packed that cannot go out
     payload = batch_of(0, 100, Codec.NONE)
     rows = rows_of(payload, set(range(1, 100)))
-    origin = Origin(TopicPartition("orders", 1), "A.orders", Codec.NONE)
-    found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), origin, no_sizes)]
+    found = [piece for _, piece in make_pieces(rows, Kept(memoryview(payload), frozenset()), NOT_PACKED, no_sizes)]
     assert [offset for piece in found for offset in source_offsets(piece.spans)] == list(range(1, 100))
     assert max(len(piece.data) for piece in found) <= 20_000 and len(found) == 6
 

@@ -5,15 +5,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sparkmirror.batch.header import Codec
+from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.record_headers import HEADER_TYPE
 from sparkmirror.batch.records import Record, decode_records
+from sparkmirror.batch.rewrite import Limits
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce import record_pieces
 from sparkmirror.pipeline.produce.kept_records import Kept
-from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
+from sparkmirror.pipeline.produce.record_pieces import UNLIMITED, Origin, Unroutable, make_pieces
 from sparkmirror.policy.partitioner import murmur2_partition
 
 SOURCE = TopicPartition("orders", 1)
@@ -139,6 +142,31 @@ def test_more_than_can_be_counted_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     make_pieces(vast[:1], NOTHING_KEPT, ORIGIN, no_sizes)
     with pytest.raises(Unroutable, match=r"orders-1: .* up to offset 8, more than 1$"):
         make_pieces(vast, NOTHING_KEPT, ORIGIN, no_sizes)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 900), st.sampled_from(["A.orders", "x"])), min_size=1, max_size=60),
+    st.dictionaries(st.sampled_from(["A.orders", "x"]), st.integers(100, 2000)),
+)
+def test_no_batch_but_a_record_alone_is_larger_than_its_topic_takes(
+    records: list[tuple[int, str]], sizes: dict[str, int]
+) -> None:
+    batch = rows(*({"value": bytes(size), "topic": topic} for size, topic in records))
+    limits = {topic: Limits(size) for topic, size in sizes.items()}
+    found: dict[str, list[int]] = {}
+    for where, piece in make_pieces([batch], NOTHING_KEPT, ORIGIN, lambda *_: 3, lambda it: limits.get(it, UNLIMITED)):
+        assert piece.records == 1 or len(piece.data) <= sizes.get(where.topic, 1 << 30)
+        found.setdefault(where.topic, []).extend(len(one.value or b"") for one in decode_records(piece.data))
+    assert found == {name: [size for size, topic in records if topic == name] for name in {name for _, name in records}}
+
+
+def test_batches_have_the_codec_and_the_times_that_the_flow_asks_for() -> None:
+    batch = rows({"timestamp": 7}, {"timestamp": 900}, {"topic": "x", "timestamp": 900})
+    limits = {"A.orders": Limits(1 << 30, Codec.ZSTD, 100), "x": Limits(1 << 30, Codec.ZSTD, 800)}
+    found = dict(make_pieces([batch], NOTHING_KEPT, ORIGIN, lambda *_: 3, limits.__getitem__))
+    assert {parse_header(piece.data, 0).codec for piece in found.values()} == {Codec.ZSTD}
+    times = {where.topic: [one.timestamp for one in decode_records(piece.data)] for where, piece in found.items()}
+    assert times == {"A.orders": [7, 100], "x": [800]}
 
 
 def test_nothing_left_is_nothing_to_send() -> None:

@@ -1,16 +1,20 @@
 """The writer's end of a run that cannot be read from its middle on: what is before goes out, the rest waits."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.flows import flow_of
 
-from sparkmirror.batch.records import decode_records, encode_batch
+from sparkmirror.batch.header import Codec, parse_header
+from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import record_rows
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, MadeRange
+from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.record_writer import RecordTask
 from sparkmirror.pipeline.produce.writer import sender_options
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
@@ -41,6 +45,9 @@ class Task(RecordTask):
         self.given: list[Arrival] = []
         peer: Any = None if payload is None else Peer(payload)
         self._peer = peer
+        self.limits: dict[str, TopicLimits] = {}
+        sender: Any = SimpleNamespace(limits_of=lambda topic: self.limits.get(topic, TopicLimits()), error=None)
+        self._sender = sender
 
     def _put(self, *deliveries: Arrival, announced: int = 0) -> None:
         assert not announced
@@ -115,6 +122,25 @@ def test_ranges_are_routed_only_where_a_step_can_send_a_record_elsewhere_or_make
         task.take(_written(rows))
     (made,) = task.given
     assert isinstance(made, Bundle if may_route else MadeRange)
+
+
+@pytest.mark.parametrize("lines", ["transforms.where = true", "transforms.explode = array(1)"])
+def test_batches_are_what_the_flow_and_the_target_topic_ask_for(lines: str) -> None:
+    much_later_ms = 1 << 50
+    payload = encode_batch([Record(at, much_later_ms, b"k", bytes(1000)) for at in range(20)])
+    run = Row(RUN, "orders", 2, 0, 20, 20, 20, len(payload), payload=payload)
+    flow = flow_of(f"{lines}\nB.producer.compression.type = zstd\ntimestamps.clamp = true\n")
+    task = Task(sender_options(flow), flow, frozenset(), None)
+    task.limits["A.orders"] = TopicLimits(100)
+    for rows in record_rows.Decoding(CARRIED_COLUMNS).records(run, memoryview(payload)):
+        task.take(_written(rows))
+    (made,) = task.given
+    assert isinstance(made, Bundle | MadeRange)
+    pieces = [one if isinstance(one, Piece) else one[1] for one in made.pieces]
+    headers = [parse_header(memoryview(piece.data), 0) for piece in pieces]
+    assert {one.codec for one in headers} == {Codec.ZSTD}
+    assert max(one.max_timestamp for one in headers) < much_later_ms
+    assert len(pieces) > 5 and sum(one.records for one in pieces) == 20
 
 
 def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> None:
