@@ -178,6 +178,28 @@ def test_one_record_becomes_several_in_order_with_what_a_table_says_and_groups_g
         assert found.translate(300) == Translation(len(wanted[False][number]), True)
 
 
+def test_a_backlog_goes_to_a_topic_that_takes_small_batches_only_without_a_failure(
+    source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
+) -> None:
+    story, alias = unique("small"), unique("east")
+    make_topics(source, {story: 2})
+    make_topics(target, {f"{story}-small": 2}, {"max.message.bytes": "20000"})
+    notes = [Note(os.urandom(500), b"%d" % at, at % 2, LONG_AGO_MS + at) for at in range(1200)]
+    write(source, story, notes)
+    lines = [
+        f"{alias}->backup.transforms.set.topic = '{story}-small'",
+        f"{alias}->backup.on.send.failure = fail",
+        "tasks.max = 1",
+    ]
+    done = mirror_once(flow_file(source, target, alias=alias, topics=story, lines=lines))
+    assert "refused" not in done.errors
+    wanted = {
+        number: [Seen(one.key, one.value, (), (1, one.timestamp_ms)) for one in notes if one.partition == number]
+        for number in range(2)
+    }
+    assert_same(wanted, read_topic(target, f"{story}-small"), story)
+
+
 def offset_maps(target: Client, alias: str) -> MapView:
     view = MapView(alias)
     for _, log in read_messages(target, ledger_topics(alias).offset_map):

@@ -121,22 +121,24 @@ class AnswerTaker:
 
     def _refuse(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition) -> None:
         """The target refused the batch. If the topic's limits were not known, smaller batches may be accepted."""
+        if buffer.is_lane:
+            self._routing.name_records(batch)
         if produced.error in LIMITED:
             self._limits.ask(buffer.target.topic)
             is_size = produced.error == MESSAGE_TOO_LARGE
             may_fit = batch.records > 1 if is_size else self._clamps
-            if may_fit and not _is_own(buffer) and not batch.refusals:
+            if may_fit and not buffer.is_ledger and not batch.refusals:
                 buffer.await_limits(batch)
                 return
         if buffer.is_lane:
             self._routing.note_refusal(buffer, batch)
-        alone = _alone(batch) if produced.error == MESSAGE_TOO_LARGE and not _is_own(buffer) else ""
+        alone = _alone(batch) if produced.error == MESSAGE_TOO_LARGE and not buffer.is_ledger else ""
         self._effects.append(Fail(buffer, alone + describe(produced)))
 
 
 def _alone(batch: Batch) -> str:
     """Which record it is that is too large; nothing when the batch has more than one."""
-    if batch.records != 1:
+    if batch.records != 1 or not batch.spans:
         return ""
     offset = batch.spans[0].first_offset
     return f"the record at source offset {offset} is {len(batch.data)} bytes in a batch of its own: "

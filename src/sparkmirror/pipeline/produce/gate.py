@@ -21,6 +21,7 @@ from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery, MadeRange
 from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.effects import Advance, Effects, Hold
+from sparkmirror.pipeline.produce.lane_packing import LanePacking
 from sparkmirror.pipeline.produce.limits import TargetLimits
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.partition_state import State
@@ -98,6 +99,14 @@ class SequenceGate:
             assigned.partition, None, assigned.stands_at.offset, slot, packing=self._packing, moved=moved,
             unpacking=own, clock=self._clock,
         )  # fmt: skip
+
+    def make_lane(self, target: TopicPartition, clock: Clock) -> PartitionBuffer:
+        """A buffer for records that others than the partition's own source send there, too. Its own name differs from
+        every source partition's, also where topics keep theirs."""
+        name, packing = TopicPartition(f"to {target.topic}", target.partition), LanePacking.of(self._packing)
+        lane = PartitionBuffer(name, None, 0, -1, is_lane=True, packing=packing, clock=clock)
+        lane.aim(target.topic, self._limits.of(target.topic))
+        return lane
 
     def _restart(self, buffer: PartitionBuffer, assigned: Assigned) -> None:
         start = assigned.stands_at

@@ -258,7 +258,7 @@ class ProduceTask:
         if answered is None:
             return
         topic, has_changed = answered
-        for buffer in self._gate.buffers.values():
+        for buffer in (*self._gate.buffers.values(), *self._routing.lanes.values()):
             if not buffer.is_aimed_at(topic):
                 continue
             if buffer.awaits_limits:

@@ -155,10 +155,7 @@ class Routing:
     def _lane(self, target: TopicPartition) -> PartitionBuffer:
         lane = self.lanes.get(target)
         if lane is None:
-            # Its own name differs from every source partition's, also where topics keep theirs.
-            lane = self.lanes[target] = PartitionBuffer(
-                TopicPartition(f"to {target.topic}", target.partition), target, 0, -1, is_lane=True, clock=self._clock
-            )
+            lane = self.lanes[target] = self._gate.make_lane(target, self._clock)
         return lane
 
     def source_of(self, batch: Batch) -> TopicPartition:
@@ -178,12 +175,13 @@ class Routing:
             queued = batch.queued
             assert isinstance(queued, QueuedLaneRecords)
             ticket = queued.ticket
-            if lane.target == ticket.home:
+            if not batch.refusals:  # otherwise it may be a part of the range's batch
                 batch.spans = queued.spans
+            if lane.target == ticket.home:
                 ticket.mapped.append(batch)
                 if ticket.entry in self._tickets:
                     self._check_home(ticket.buffer, batch, lane.target.topic)
-            ticket.open_batches -= 1
+            ticket.open_batches -= batch.next_offset == queued.next_offset
             if not ticket.open_batches and ticket.entry in self._tickets:
                 self._finish(ticket)
 
@@ -206,6 +204,12 @@ class Routing:
         self._effects.append(Advance(ticket.buffer, mapped))
         if ticket.buffer.is_failed:
             self._effects.append(Settle(ticket.buffer))
+
+    def name_records(self, batch: Batch) -> None:
+        """Say which source records a lane's batch has, which is to be split."""
+        assert isinstance(batch.queued, QueuedLaneRecords)
+        if not batch.refusals:
+            batch.spans = batch.queued.spans
 
     def note_refusal(self, lane: PartitionBuffer, batch: Batch) -> None:
         """The target refuses this batch of the lane, which fails. In transactions only its source fails with it: those

@@ -5,8 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.pipeline.produce.known_producer import known
 
-from sparkmirror.batch.records import encode_batch
+from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.piece import Piece, Span
+from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.ledger.topics import ledger_topics
@@ -15,6 +18,7 @@ from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.effects import Abort, Absent, Fail, Refuse, RollBack
+from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.produce_task import ProduceTask
 from sparkmirror.pipeline.produce.progress import ProgressOptions
@@ -48,11 +52,13 @@ class Told:
         self.calls.append(("abort", reason))
 
 
-def new_parts(flush_seconds: float = 1.0, *, is_once: bool = True) -> Parts:
+def new_parts(flush_seconds: float = 1.0, *, is_once: bool = True, clamps: bool = False) -> Parts:
     nowhere: Any = None
     settings: ClientSettings = nowhere
     transactions = TransactionOptions("B", MM2, 60_000, 0.2, 1.0) if is_once else None
-    options = SenderOptions(settings, ProgressOptions(MM2, TOPICS, flush_seconds), transactions=transactions)
+    packing = Packing(clamp_timestamps=clamps)
+    progress = ProgressOptions(MM2, TOPICS, flush_seconds)
+    options = SenderOptions(settings, progress, transactions=transactions, packing=packing)
     plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, ())
     return assemble(options, plan, None, nowhere, selectors.DefaultSelector())
 
@@ -134,6 +140,33 @@ def test_a_record_that_a_lane_refuses_is_known_by_its_source() -> None:
     parts.answer_taker.take(lane, batch, ProducedPartition("orders", 0, 87, -1, ""), 0.0)
     assert parts.routing._refused == {lane: source}
     assert [type(effect) for effect in parts.effects] == [Fail]
+
+
+@pytest.mark.parametrize(("error", "records"), [(10, 2), (32, 1)])
+def test_a_lane_waits_for_limits_that_it_does_not_know_and_then_sends_smaller_or_earlier(
+    error: int, records: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = new_parts(is_once=False, clamps=True)
+    monkeypatch.setattr(parts.limits, "ask", lambda _topic: None)
+    source = parts.gate.buffers[ORDERS] = PartitionBuffer(ORDERS, None, 0, -1)
+    much_later_ms = 1 << 50
+    data = bytearray(encode_batch([Record(at, much_later_ms, None, bytes(300)) for at in range(records)]))
+    run = Delivery("run", ORDERS, "orders", 0, records, records, records, 0, memoryview(b""), None)
+    (lane,) = parts.routing.take(Bundle(run, 0, ((ORDERS, Piece(data, (Span(0, records),), records)),)))
+    known(lane, 7, 3)
+    batch = lane.next_batch(7, 3)
+    assert batch is not None
+    parts.answer_taker.take(lane, batch, ProducedPartition("orders", 0, error, -1, ""), 0.0)
+    assert not parts.effects and not lane.sendable
+    parts.limits.of("orders").max_message_bytes = 400
+    ProduceTask(parts)._heed_limits(("orders", True))
+    for at in range(records):
+        again = lane.next_batch(7, 3)
+        assert again is not None and again.records == 1 and again.spans == (Span(at, 1),)
+        assert parse_header(again.data, 0).max_timestamp < much_later_ms
+        assert not source.acknowledged
+        parts.routing.acknowledge(lane, lane.succeed(again, at))
+    assert source.acknowledged == records
 
 
 def test_a_record_that_alone_is_too_large_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

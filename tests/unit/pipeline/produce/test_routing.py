@@ -10,7 +10,7 @@ from tests.unit.pipeline.produce.applied_effects import AtOnce
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.piece import Piece, Span
-from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -85,7 +85,8 @@ class Story:
         progress = Progress(ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0), 0, 25)
         peer: Any = self.peer
         nowhere: Any = None
-        gate = SequenceGate(peer, progress, self.task_metrics, TargetLimits(nowhere, nowhere), AS_THEY_ARE, deque())
+        self.limits = TargetLimits(nowhere, nowhere)
+        gate = SequenceGate(peer, progress, self.task_metrics, self.limits, AS_THEY_ARE, deque())
         self.source = gate.buffers[SOURCE] = PartitionBuffer(SOURCE, None, 0, 0)
         self.other = gate.buffers[OTHER] = PartitionBuffer(OTHER, None, 0, 0)
         self.failed: list[str] = []
@@ -142,14 +143,20 @@ class Story:
         return self.offered
 
     def bring(
-        self, first: int, following: int, *targets: TopicPartition, problem: str = "", source: TopicPartition = SOURCE
+        self,
+        first: int,
+        following: int,
+        *targets: TopicPartition,
+        problem: str = "",
+        source: TopicPartition = SOURCE,
+        pieces: tuple[tuple[TopicPartition, Piece], ...] = (),
     ) -> list[PartitionBuffer]:
         """A range of 100 bytes, with one record for each of `targets`."""
         delivery = Delivery(
             "run", source, HOME.topic, first, following, following - first, following, 0, memoryview(b""), None,
             leader_epoch=7,
         )  # fmt: skip
-        pieces = tuple((target, piece_of(first + at)) for at, target in enumerate(targets))
+        pieces = pieces or tuple((target, piece_of(first + at)) for at, target in enumerate(targets))
         return self.routing.take(Bundle(delivery, 100, pieces, problem))
 
     def send(self, target: TopicPartition) -> Batch:
@@ -179,6 +186,39 @@ def test_the_position_moves_when_the_last_target_has_answered() -> None:
     story.answer(AUDIT, audit)
     assert (story.source.acknowledged, story.peer.freed_bytes, story.source.lineage.leader_epoch) == (5, 100, 7)
     assert story.source.idle
+
+
+def test_a_batch_beyond_the_topic_s_limit_is_split_and_the_range_waits_for_all_of_it() -> None:
+    """Also with a record that alone is too large: those before it go out, and it is refused by itself."""
+    story = Story()
+    sizes = [300, 10, 300, 300, 5000, 10]
+    records = [Record(0, 0, None, bytes(size)) for size in sizes]
+    spans = (Span(0, 2), Span(2, 1, 1), Span(4, 2))
+    both = (
+        (HOME, Piece(bytearray(encode_batch(records)), spans, len(records))),
+        (AUDIT, Piece(bytearray(encode_batch(records[4:5])), (Span(4, 1),), 1)),
+        (HOME, piece_of(6)),
+    )
+    story.bring(0, 7, pieces=both)
+    lane = story.routing.lanes[HOME]
+    story.answer(AUDIT, story.send(AUDIT))
+    first = story.send(HOME)
+    story.routing.name_records(first)
+    lane.await_limits(first)
+    assert not lane.sendable, "nobody knows yet how large it may be"
+    story.limits.of(HOME.topic).max_message_bytes = 800
+    lane.know_limits()
+    sent = []
+    while not lane.idle:
+        assert not story.source.acknowledged
+        sent.append(story.send(HOME))
+        story.answer(HOME, sent[-1])
+    values = [[len(one.value or b"") for one in decode_records(bytes(batch.data))] for batch in sent]
+    assert values == [[300, 10, 300], [300], [5000], [10], [1]]
+    assert [batch.sequence for batch in sent[:4]] == [0, 3, 4, 5]
+    assert all(batch.refusals for batch in sent[:4]), "what is refused again fails"
+    assert (story.source.acknowledged, story.peer.freed_bytes, lane.acknowledged) == (7, 100, 7)
+    assert story.mapped == [(Span(0, 2), Span(2, 1)), (Span(3, 0, 1),), (Span(4, 1),), (Span(5, 1),), (Span(6, 1),)]
 
 
 def test_nothing_of_a_range_that_has_arrived_waits_for_the_garbage_collector() -> None:
