@@ -6,7 +6,6 @@ and task on the row thread.
 """
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -14,16 +13,18 @@ import pyarrow as pa
 
 from sparkmirror.batch.header import Codec, iterate_headers
 from sparkmirror.batch.unpacking import Unpacking, bound_for
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
 from sparkmirror.pipeline.produce.kept_records import Kept
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces, staying
+from sparkmirror.pipeline.produce.repartition import NO_TOPIC
 from sparkmirror.pipeline.produce.writer import WritingTask
 from sparkmirror.pipeline.relay.options import TARGET_COLUMNS
 from sparkmirror.pipeline.relay.schema import (
@@ -176,44 +177,55 @@ _KNOWN_SECONDS = 60.0
 """Topics grow rarely; until the writer sees it, records of the new partitions go by their keys."""
 
 
+_ASK_AGAIN_SECONDS = 1.0
+
+
 class TopicSizes:
     """Partition counts of target topics that are not simply mirrored."""
 
-    def __init__(self, flow: FlowConfig) -> None:
+    def __init__(self, flow: FlowConfig, clock: Clock = SYSTEM_CLOCK) -> None:
         self._flow = flow
-        self._admin: Admin | None = None
+        self._clock = clock
+        self._admins: dict[str, Admin] = {}
         self._known: dict[str, tuple[int, float]] = {}
 
     def count(self, topic: str, source: TopicPartition) -> int:
         """The number of `topic`'s partitions; a topic that is not there gets as many as the mirrored topic of `source`.
+        That one the topic job makes, like its source: until it has, Unroutable is raised.
 
         Raises SparkMirrorError when the target does not answer or refuses.
         """
         count, until = self._known.get(topic, (0, 0.0))
-        if time.monotonic() < until:
-            return count
-        count = self._ask(topic, source)
-        self._known[topic] = (count, time.monotonic() + _KNOWN_SECONDS)
+        if self._clock.monotonic() >= until:
+            count = self._ask(topic, source)
+            self._known[topic] = count, self._clock.monotonic() + (_KNOWN_SECONDS if count else _ASK_AGAIN_SECONDS)
+        if not count:
+            raise Unroutable(f"{NO_TOPIC} {topic} yet, to which records of {source} go")
         return count
 
     def _ask(self, topic: str, source: TopicPartition) -> int:
         try:
-            return self._find_or_create(self._open(), topic, source)
+            return self._find_or_create(topic, source)
         except ClusterUnreachable:
             self.close()  # addresses may have moved
-            return self._find_or_create(self._open(), topic, source)
+            return self._find_or_create(topic, source)
 
-    def _open(self) -> Admin:
-        if self._admin is None:
-            self._admin = open_admin(self._flow.target, "routed-topics")
-        return self._admin
+    def _open(self, cluster: Cluster) -> Admin:
+        admin = self._admins.get(cluster.alias)
+        if admin is None:
+            admin = self._admins[cluster.alias] = open_admin(cluster, "routed-topics")
+        return admin
 
-    def _find_or_create(self, admin: Admin, topic: str, source: TopicPartition) -> int:
-        remote = self._flow.remote_topic(source.topic)
+    def _find_or_create(self, topic: str, source: TopicPartition) -> int:
+        """0 for the mirrored topic, where it is not there."""
+        admin, remote = self._open(self._flow.target), self._flow.remote_topic(source.topic)
         found = admin.list_topics([topic, remote])
         if topic in found:
             return found[topic].partitions
-        count = max(found[remote].partitions if remote in found else 1, source.partition + 1)
+        if topic == remote:
+            return 0
+        like = found.get(remote) or self._open(self._flow.source).list_topics([source.topic]).get(source.topic)
+        count = max(like.partitions if like else 1, source.partition + 1)
         outcome = admin.create_topics([NewTopic(topic, count, self._flow.replication_factor)])[topic]
         found = admin.list_topics([topic])
         if topic not in found:
@@ -224,6 +236,6 @@ class TopicSizes:
         return found[topic].partitions
 
     def close(self) -> None:
-        if self._admin is not None:
-            self._admin.close()
-            self._admin = None
+        for admin in self._admins.values():
+            admin.close()
+        self._admins.clear()

@@ -6,16 +6,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.flows import flow_of
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import record_rows
+from sparkmirror.pipeline.produce import record_writer
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, MadeRange
 from sparkmirror.pipeline.produce.limits import TopicLimits
-from sparkmirror.pipeline.produce.record_writer import RecordTask
+from sparkmirror.pipeline.produce.record_pieces import Unroutable
+from sparkmirror.pipeline.produce.record_writer import RecordTask, TopicSizes
+from sparkmirror.pipeline.produce.repartition import NO_TOPIC
 from sparkmirror.pipeline.produce.writer import sender_options
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD_SCHEMA, RUN, WRITTEN_COLUMNS, Row, padding
@@ -152,3 +157,51 @@ def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> 
         task.take(pushing.slice(first, rows))
         taken.append(task._peer.taken)  # type: ignore[union-attr]
     assert taken == [1, 1, 1, 2, 3, 3]
+
+
+class Admin:
+    """A cluster's topics, by the number of their partitions."""
+
+    def __init__(self, **topics: int) -> None:
+        self.topics = topics
+        self.looks = 0
+
+    def list_topics(self, names: list[str]) -> dict[str, Any]:
+        self.looks += 1
+        return {name: SimpleNamespace(partitions=self.topics[name]) for name in names if name in self.topics}
+
+    def create_topics(self, topics: list[NewTopic]) -> dict[str, None]:
+        self.topics |= {one.name: one.partitions for one in topics}
+        return dict.fromkeys([one.name for one in topics])
+
+
+@pytest.fixture
+def clusters(monkeypatch: pytest.MonkeyPatch) -> dict[str, Admin]:
+    found = {"A": Admin(orders=12), "B": Admin()}
+    monkeypatch.setattr(record_writer, "open_admin", lambda cluster, _: found[cluster.alias])
+    return found
+
+
+def test_a_topic_that_records_are_routed_to_gets_as_many_partitions_as_the_source_s_before_the_mirrored_one_is_there(
+    clusters: dict[str, Admin],
+) -> None:
+    sizes = TopicSizes(flow_of(""))
+    assert sizes.count("orders-x", TopicPartition("orders", 0)) == 12
+    clusters["B"].topics["A.orders"] = 5
+    assert sizes.count("orders-y", TopicPartition("orders", 2)) == 5
+    assert clusters["B"].topics == {"A.orders": 5, "orders-x": 12, "orders-y": 5}
+
+
+def test_the_mirrored_topic_is_not_created_for_routed_records_but_waited_for(
+    clusters: dict[str, Admin],
+) -> None:
+    """The topic job makes it with its source's settings. Not each range asks for it meanwhile."""
+    clock = ManualClock()
+    sizes = TopicSizes(flow_of(""), clock)
+    for _ in range(3):
+        with pytest.raises(Unroutable, match=f"^{NO_TOPIC} A.orders"):
+            sizes.count("A.orders", TopicPartition("orders", 0))
+    assert (clusters["B"].topics, clusters["B"].looks) == ({}, 1)
+    clusters["B"].topics["A.orders"] = 12
+    clock.now += 5.0
+    assert sizes.count("A.orders", TopicPartition("orders", 0)) == 12
