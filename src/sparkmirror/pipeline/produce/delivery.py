@@ -33,14 +33,15 @@ class Delivery(NamedTuple):
 class Bundle(NamedTuple):
     """One range of a source partition (`delivery`, without payload) and the batches that its records became.
 
-    Without batches the range was dropped as a whole. The reader counts `size_bytes` as outstanding until it is done;
-    `problem` says why the range cannot be passed on.
+    Without batches the range was dropped as a whole. The reader counts `size_bytes` as outstanding until it is done,
+    the writer `extra_bytes`, which the batches take beyond that; `problem` says why the range cannot be passed on.
     """
 
     delivery: Delivery
     size_bytes: int
     pieces: "tuple[tuple[TopicPartition, Piece], ...]" = ()
     problem: str = ""
+    extra_bytes: int = 0
 
 
 class MadeRange(NamedTuple):
@@ -51,6 +52,7 @@ class MadeRange(NamedTuple):
     size_bytes: int
     pieces: "tuple[Piece, ...]" = ()
     problem: str = ""
+    extra_bytes: int = 0
 
 
 Arrival = Delivery | Bundle | MadeRange

@@ -65,7 +65,7 @@ class SequenceGate:
         self._releasing: set[TopicPartition] = set()
         self._left: set[TopicPartition] = set()
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
-        self.inline_bytes = 0
+        self.inline_bytes = self.freed_extra_bytes = 0
 
     def take_plan(self, plan: PlanRow) -> None:
         for assigned, slot in plan.partitions:
@@ -133,7 +133,7 @@ class SequenceGate:
         """Queue a range of records in the batches that they became, its problem behind them; returns its buffer, which
         may now have a batch to send."""
         delivery, pieces = made.delivery, made.pieces
-        free = partial(self.free_range, delivery, made.size_bytes)
+        free = partial(self.free_range, delivery, made.size_bytes, made.extra_bytes)
         buffer = self.buffers.get(delivery.partition) if delivery.partition else None
         if buffer is None or not self.may_accept(buffer, delivery):
             free()
@@ -151,8 +151,9 @@ class SequenceGate:
         buffer.accept(queued, sum([len(piece.data) for piece in pieces]))
         return buffer
 
-    def free_range(self, delivery: Delivery, size_bytes: int) -> None:
+    def free_range(self, delivery: Delivery, size_bytes: int, extra_bytes: int) -> None:
         """Give the memory of the run that a range was made of back to the reader."""
+        self.freed_extra_bytes += extra_bytes
         if self._peer is None:
             return
         if delivery.lease is not None:

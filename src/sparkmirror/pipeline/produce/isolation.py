@@ -142,14 +142,14 @@ class Isolation:
         if self._gate.is_releasing:
             self._gate.release_if_idle(buffer)
 
-    def evict_stuck(self, buffers: Iterable[PartitionBuffer], now: float) -> None:
+    def evict_stuck(self, buffers: Iterable[PartitionBuffer], now: float, *, row_thread_waits: bool = False) -> None:
         """Free the reader's memory of target partitions that do not move, so that the others can.
 
-        A partition that rests because its batches become very large moves too slowly to keep memory. Called only while
-        the reader waits for memory; does nothing if all partitions are stuck, as on a slow link, where it would not
-        help.
+        A partition that rests because its batches become very large moves too slowly to keep memory. Only while the
+        reader waits for memory, or the row thread for room; does nothing if all partitions are stuck, as on a slow
+        link, where it would not help.
         """
-        if self._peer is None or not self._peer.reader_waits:
+        if self._peer is None or not (self._peer.reader_waits or row_thread_waits):
             return
         flowing = [buffer for buffer in buffers if buffer.state is State.FLOWING]
         stuck = [buffer for buffer in flowing if buffer.slot >= 0 and _keeps_memory(buffer, now)]

@@ -68,6 +68,11 @@ class ProduceTask:
         """Bytes of unacknowledged inline payload in this process."""
         return self._gate.inline_bytes
 
+    @property
+    def freed_extra_bytes(self) -> int:
+        """Of all ranges that are done, what their batches took beyond the reader's memory."""
+        return self._gate.freed_extra_bytes
+
     def limits_of(self, topic: str) -> TopicLimits:
         return self._limits.known(topic)
 
@@ -219,8 +224,8 @@ class ProduceTask:
         soonest = min(max(self._isolation.wake_at, tend_at), now + rest_seconds, self._guarantee.wake_at)
         return min(soonest, now + 0.05) if self._dispatch.leaderless else soonest
 
-    def tend(self, now: float, outcomes: Iterable[Outcome]) -> None:
-        """Take what background work has brought, and look after timers."""
+    def tend(self, now: float, outcomes: Iterable[Outcome], *, row_thread_waits: bool = False) -> None:
+        """Take what background work has brought, and look after timers. `row_thread_waits` for room in this process."""
         self._direct.send()
         for outcome in outcomes:
             self._take_outcome(outcome)
@@ -239,7 +244,7 @@ class ProduceTask:
         self._dispatch.tend(now)
         if self._guarantee.hurries:
             self._dispatch.hasten(now)
-        self._isolation.evict_stuck(self._gate.buffers.values(), now)
+        self._isolation.evict_stuck(self._gate.buffers.values(), now, row_thread_waits=row_thread_waits)
         self.apply()
 
     def _take_outcome(self, outcome: Outcome) -> None:

@@ -110,7 +110,10 @@ class RecordTask(WritingTask):
         try:
             kept = Kept(run.payload, self._returned, self._bound, self._unpacking[run.partition])
             pieces = make_pieces(rows, kept, origin, self._sizes.count, self._asked)
-            return MadeRange(bare, size, staying(pieces, origin)) if self._all_stay else Bundle(bare, size, pieces)
+            if not self._all_stay:
+                return Bundle(bare, size, pieces, extra_bytes=self._note_extra(size, pieces))
+            own = staying(pieces, origin)
+            return MadeRange(bare, size, own, extra_bytes=self._note_extra(size, pieces))
         except (Unroutable, ProtocolError) as problem:
             return self._broken(bare, size, str(problem))
 

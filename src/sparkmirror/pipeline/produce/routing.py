@@ -82,7 +82,7 @@ class Routing:
     def take(self, bundle: Bundle) -> list[PartitionBuffer]:
         """Queue a range; returns the lanes that have a batch to send."""
         delivery = bundle.delivery
-        free = partial(self._gate.free_range, delivery, bundle.size_bytes)
+        free = partial(self._gate.free_range, delivery, bundle.size_bytes, bundle.extra_bytes)
         buffer = self._gate.buffers.get(delivery.partition) if delivery.partition else None
         if buffer is None or not self._gate.may_accept(buffer, delivery):
             free()

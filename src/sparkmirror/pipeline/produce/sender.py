@@ -66,7 +66,7 @@ class Sender:
         self._drain, self._dispatch, self._guarantee = parts.drain, parts.dispatch, parts.guarantee
         self._task = ProduceTask(parts, clock)
         self._tend_at = self._timers_at = 0.0
-        self._is_quiet = False
+        self._is_quiet = self.row_thread_waits = False
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sparkmirror-sender", daemon=True)
         self._task.take_plan(plan)
@@ -90,6 +90,10 @@ class Sender:
     def inline_bytes(self) -> int:
         """Bytes of unacknowledged inline payload in this process."""
         return self._task.inline_bytes
+
+    @property
+    def freed_extra_bytes(self) -> int:
+        return self._task.freed_extra_bytes
 
     def limits_of(self, topic: str) -> TopicLimits:
         """What is known of a target topic's limits."""
@@ -149,7 +153,7 @@ class Sender:
         if now >= self._tend_at or (now >= self._timers_at and self._task.has_timers):
             is_plain = False
             self._timers_at, self._tend_at = now + _TEND_SECONDS, now + _CALM_TEND_SECONDS
-            self._task.tend(now, self._background.collect())
+            self._task.tend(now, self._background.collect(), row_thread_waits=self.row_thread_waits)
         if is_plain:
             self._task.send_announced()
         else:

@@ -22,7 +22,7 @@ from sparkmirror.pipeline.produce.delivery import Arrival, Delivery
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.receipts import Receipt
-from sparkmirror.pipeline.produce.repartition import Repartition
+from sparkmirror.pipeline.produce.repartition import Pieces, Repartition
 from sparkmirror.pipeline.produce.sender import Sender
 from sparkmirror.pipeline.produce.transaction_phase import TransactionOptions
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -57,6 +57,7 @@ class WritingTask:
         self._sender: Sender | None = None
         self._reader_pid = 0
         self._pending: list[Arrival] = []
+        self._extra_bytes = 0
         self.number = -1
 
     @property
@@ -118,7 +119,14 @@ class WritingTask:
         delivery = Delivery(kind, where, to, *span, payload, lease, fetched, *log)
         if self._repartition is None or kind != RUN:
             return delivery
-        return self._repartition.bundle(delivery, self._asked) or delivery
+        made = self._repartition.bundle(delivery, self._asked)
+        return delivery if made is None else made._replace(extra_bytes=self._note_extra(made.size_bytes, made.pieces))
+
+    def _note_extra(self, size_bytes: int, pieces: Pieces) -> int:
+        """Count what the batches that were made of so many bytes of the reader's take beyond these."""
+        extra_bytes = max(sum([len(piece.data) for _, piece in pieces]) - size_bytes, 0)
+        self._extra_bytes += extra_bytes
+        return extra_bytes
 
     def _asked(self, topic: str) -> Limits:
         """What the flow and a target topic, as far as it is known, ask of batches that are made here."""
@@ -129,8 +137,15 @@ class WritingTask:
         sender = self._sender
         assert sender is not None, "the reader's first row is a plan row"
         sender.put(*deliveries, announced=announced)
-        while sender.inline_bytes > _INLINE_BYTES_MAX and sender.error is None:
+        while self._is_full(sender) and sender.error is None:
+            sender.row_thread_waits = True
             time.sleep(_ROOM_POLL_SECONDS)
+        sender.row_thread_waits = False
+
+    def _is_full(self, sender: Sender) -> bool:
+        """Whether more lies in this process than the reader's memory bounds. One thread counts what comes, the other
+        what has gone."""
+        return sender.inline_bytes + self._extra_bytes - sender.freed_extra_bytes > _INLINE_BYTES_MAX
 
     def finish(self) -> Receipt:
         if self._sender is None:

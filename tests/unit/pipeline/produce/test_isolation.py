@@ -214,6 +214,8 @@ def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another()
     other = ward.buffer(2)
     ward.isolation.evict_stuck([other, idle], other.progressed_at + 60)
     assert ward.flushed == [stuck]
+    ward.isolation.evict_stuck([other, idle], other.progressed_at + 60, row_thread_waits=True)
+    assert ward.flushed == [stuck, other], "also where this process has no room"
 
 
 def test_a_partition_that_can_keep_no_batch_is_read_again_at_once() -> None:

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.flows import flow_of
@@ -14,7 +15,7 @@ from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import record_rows
-from sparkmirror.pipeline.produce import record_writer
+from sparkmirror.pipeline.produce import record_writer, writer
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, MadeRange
 from sparkmirror.pipeline.produce.limits import TopicLimits
@@ -23,7 +24,7 @@ from sparkmirror.pipeline.produce.record_writer import RecordTask, TopicSizes
 from sparkmirror.pipeline.produce.repartition import NO_TOPIC
 from sparkmirror.pipeline.produce.writer import sender_options
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
-from sparkmirror.pipeline.relay.schema import RECORD_SCHEMA, RUN, WRITTEN_COLUMNS, Row, padding
+from sparkmirror.pipeline.relay.schema import RECORD, RECORD_SCHEMA, RUN, WRITTEN_COLUMNS, Row, padding
 
 HOME = TopicPartition("A.orders", 2)
 LEASE = 77
@@ -146,6 +147,49 @@ def test_batches_are_what_the_flow_and_the_target_topic_ask_for(lines: str) -> N
     assert {one.codec for one in headers} == {Codec.ZSTD}
     assert max(one.max_timestamp for one in headers) < much_later_ms
     assert len(pieces) > 5 and sum(one.records for one in pieces) == 20
+
+
+class SlowSender:
+    """Frees what it has been given when it is asked for the third time."""
+
+    def __init__(self) -> None:
+        self.given: list[Bundle] = []
+        self.has_waited = self.row_thread_waits = False
+        self.inline_bytes = self.freed = self.looks = 0
+        self.error = None
+
+    def limits_of(self, _topic: str) -> TopicLimits:
+        return TopicLimits()
+
+    def put(self, *ranges: Bundle, announced: int = 0) -> None:
+        assert not announced
+        self.given += ranges
+
+    @property
+    def freed_extra_bytes(self) -> int:
+        self.has_waited |= self.row_thread_waits
+        self.looks += 1
+        if not self.looks % 3:
+            self.freed += sum(one.extra_bytes for one in self.given)
+            self.given.clear()
+        return self.freed
+
+
+@pytest.mark.parametrize(("times", "has_waited"), [(1, False), (60, True)])
+def test_what_records_multiply_to_is_waited_for_and_a_range_beyond_all_room_goes_on(
+    times: int, has_waited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_INLINE_BYTES_MAX", 50_000)
+    payload = encode_batch([Record(at, at, b"k", bytes(100)) for at in range(10)])
+    flow = flow_of("transforms.explode = array(1)\n")
+    task: Any = RecordTask(sender_options(flow), flow, frozenset())
+    sender = task._sender = SlowSender()
+    for at in range(3):
+        run = Row(RUN, "orders", 2, 10 * at, 10 * at + 10, 10, 10, len(payload), payload=payload)
+        for rows in record_rows.Decoding(CARRIED_COLUMNS).records(run, memoryview(payload)):
+            is_record = rows.column(0)[0].as_py() == RECORD
+            task.take(_written(rows.take(np.repeat(np.arange(len(rows)), times)) if is_record else rows))
+    assert (sender.has_waited, sender.row_thread_waits) == (has_waited, False)
 
 
 def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> None:

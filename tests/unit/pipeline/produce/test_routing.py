@@ -87,6 +87,7 @@ class Story:
         nowhere: Any = None
         self.limits = TargetLimits(nowhere, nowhere)
         gate = SequenceGate(peer, progress, self.task_metrics, self.limits, AS_THEY_ARE, deque())
+        self.gate = gate
         self.source = gate.buffers[SOURCE] = PartitionBuffer(SOURCE, None, 0, 0)
         self.other = gate.buffers[OTHER] = PartitionBuffer(OTHER, None, 0, 0)
         self.failed: list[str] = []
@@ -157,7 +158,7 @@ class Story:
             leader_epoch=7,
         )  # fmt: skip
         pieces = pieces or tuple((target, piece_of(first + at)) for at, target in enumerate(targets))
-        return self.routing.take(Bundle(delivery, 100, pieces, problem))
+        return self.routing.take(Bundle(delivery, 100, pieces, problem, extra_bytes=3))
 
     def send(self, target: TopicPartition) -> Batch:
         lane = self.routing.lanes[target]
@@ -218,6 +219,7 @@ def test_a_batch_beyond_the_topic_s_limit_is_split_and_the_range_waits_for_all_o
     assert [batch.sequence for batch in sent[:4]] == [0, 3, 4, 5]
     assert all(batch.refusals for batch in sent[:4]), "what is refused again fails"
     assert (story.source.acknowledged, story.peer.freed_bytes, lane.acknowledged) == (7, 100, 7)
+    assert story.gate.freed_extra_bytes == 3
     assert story.mapped == [(Span(0, 2), Span(2, 1)), (Span(3, 0, 1),), (Span(4, 1),), (Span(5, 1),), (Span(6, 1),)]
 
 
@@ -286,6 +288,7 @@ def test_duplicates_are_dropped_and_their_bytes_given_back() -> None:
     story.bring(0, 5)
     assert story.bring(0, 5, HOME) == []
     assert (story.task_metrics.duplicates, story.peer.freed_bytes) == (5, 200)
+    assert story.gate.freed_extra_bytes == 6
 
 
 def test_a_range_that_cannot_be_the_next_is_ordered_again_from_the_position() -> None:
