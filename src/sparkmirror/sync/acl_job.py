@@ -152,7 +152,13 @@ class AclSync:
         return outcome
 
     def _delete(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
-        outcome = delete_acls(self._target, bindings)
+        """What is noted still: another process may have revoked a binding while this one slept, and a person have made
+        it again. One that sleeps right before the request nothing can hold back."""
+        noted = self._notes.created(self._target) if bindings else {}
+        own = [one for one in bindings if one in noted]
+        if not own:
+            return {}
+        outcome = delete_acls(self._target, own)
         self._notes.remove(one for one, error in outcome.items() if error is None)
         return outcome
 
