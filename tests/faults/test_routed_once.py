@@ -118,7 +118,7 @@ def test_a_partition_some_of_whose_records_are_refused_fails_and_none_of_the_ran
     create_topic(flow.servers, other, 2)
     alter_topic({"bootstrap.servers": flow.servers}, other, {"max.message.bytes": "200"})
     task = _task(flow, _of_partition_0(flow, other))
-    task.filler_bytes = 100
+    task.filler_bytes = 300  # each record alone is too large: what is too large together is sent apart
     with task:
         task.give(AFTER, AFTER)
         task.wait_until(lambda: f"{flow.topic}-0" in task.failed, "the partition is FAILED")
