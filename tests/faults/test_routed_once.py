@@ -132,6 +132,22 @@ def test_a_partition_some_of_whose_records_are_refused_fails_and_none_of_the_ran
 
 
 @pytest.mark.long
+def test_records_that_are_too_large_together_are_sent_apart_and_once(
+    flow: Mirrored, unique: Callable[[str], str]
+) -> None:
+    other = unique("narrow")
+    create_topic(flow.servers, other, 2)
+    alter_topic({"bootstrap.servers": flow.servers}, other, {"max.message.bytes": "200"})
+    task = _task(flow, _of_partition_0(flow, other))
+    task.filler_bytes = 100
+    with task:
+        task.give(AFTER, AFTER)
+        task.wait_for_ledger(AFTER, AFTER)
+        assert task.failed == {}
+    assert_once(flow, [flow.remote, other], [AFTER, AFTER])
+
+
+@pytest.mark.long
 def test_a_partition_some_of_whose_records_may_not_be_written_fails_alone(
     guarded_flow: Mirrored, unique: Callable[[str], str]
 ) -> None:
