@@ -111,13 +111,17 @@ def test_a_partition_some_of_whose_records_go_to_a_topic_that_is_missing_fails_a
     assert_once(flow, [flow.remote, other], [AFTER, AFTER])
 
 
+def _task_with_narrow_topic(flow: Mirrored, other: str) -> tuple[RoutedTask, str]:
+    """A task of which a topic of two partitions gets some records, and takes batches of 200 bytes."""
+    create_topic(flow.servers, other, 2)
+    alter_topic({"bootstrap.servers": flow.servers}, other, {"max.message.bytes": "200"})
+    return _task(flow, _of_partition_0(flow, other)), other
+
+
 def test_a_partition_some_of_whose_records_are_refused_fails_and_none_of_the_range_is_committed(
     flow: Mirrored, unique: Callable[[str], str]
 ) -> None:
-    other = unique("small")
-    create_topic(flow.servers, other, 2)
-    alter_topic({"bootstrap.servers": flow.servers}, other, {"max.message.bytes": "200"})
-    task = _task(flow, _of_partition_0(flow, other))
+    task, other = _task_with_narrow_topic(flow, unique("small"))
     task.filler_bytes = 300  # each record alone is too large: what is too large together is sent apart
     with task:
         task.give(AFTER, AFTER)
@@ -135,10 +139,7 @@ def test_a_partition_some_of_whose_records_are_refused_fails_and_none_of_the_ran
 def test_records_that_are_too_large_together_are_sent_apart_and_once(
     flow: Mirrored, unique: Callable[[str], str]
 ) -> None:
-    other = unique("narrow")
-    create_topic(flow.servers, other, 2)
-    alter_topic({"bootstrap.servers": flow.servers}, other, {"max.message.bytes": "200"})
-    task = _task(flow, _of_partition_0(flow, other))
+    task, other = _task_with_narrow_topic(flow, unique("narrow"))
     task.filler_bytes = 100
     with task:
         task.give(AFTER, AFTER)

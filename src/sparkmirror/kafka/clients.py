@@ -20,6 +20,26 @@ def open_admin(cluster: Cluster, role: str) -> Admin:
     return Admin(ClusterConnection(client_settings(cluster, role)))
 
 
+class OpenAdmins:
+    """The connections of one `role` to clusters, each opened when it is first asked for, as by `open_admin`."""
+
+    def __init__(self, role: str) -> None:
+        self._role = role
+        self._open: dict[str, Admin] = {}
+
+    def of(self, cluster: Cluster) -> Admin:
+        admin = self._open.get(cluster.alias)
+        if admin is None:
+            admin = self._open[cluster.alias] = open_admin(cluster, self._role)
+        return admin
+
+    def close(self) -> None:
+        """They are opened again when they are asked for: addresses may have moved."""
+        for admin in self._open.values():
+            admin.close()
+        self._open.clear()
+
+
 def open_tail(
     cluster: Cluster,
     role: str,

@@ -254,7 +254,7 @@ def _is_same(where: TopicPartition, before: Mapping[str, Topic], now: Mapping[st
     """Whether the topic is there, and was not made again: a group has read nothing of the next one, and what does not
     answer while there is none may have taken long."""
     one, other = before.get(where.topic), now.get(where.topic)
-    return one is not None and other is not None and one.topic_id == other.topic_id
+    return one is not None and other is not None and not is_another_topic(one.topic_id, other.topic_id)
 
 
 def _is_of_former(

@@ -325,14 +325,15 @@ class OffsetStarts:
                 return self._carry_out(otherwise, pair)
             case Prove(offsets, then):
                 lineage = self._prove(offsets, pair)
-                return self._hide(then.hides, pair, lineage, proved_to(pair.facts, pair.common.next_offset))
+                return self._hide(then.hides, pair, lineage.at(proved_to(pair.facts, pair.common.next_offset)))
             case Adopt(samples, then):
                 known, proof = Lineage(pair.known.topic_id), self._proof(pair)
                 lineage = adopt(self._target, proof, pair.where, pair.remote, known, samples, pair.facts)
-                return self._hide(then.hides, pair, lineage)
+                return self._hide(then.hides, pair, lineage.at(pair.facts.ends))
             case GoOn(hides):
                 is_exact = pair.facts.stored == pair.facts.ends
-                return self._hide(hides, pair, pair.known if is_exact else Lineage(pair.known.topic_id))
+                lineage = pair.known if is_exact else Lineage(pair.known.topic_id)
+                return self._hide(hides, pair, lineage.at(pair.facts.ends))
 
     def _proof(self, pair: _Pair) -> LogProof:
         is_committed = self._flow.consumer.isolation_level == "read_committed"
@@ -362,9 +363,8 @@ class OffsetStarts:
             raise NotIdentical(str(moved)) from moved
         return self._delete(pair, hole.stop, Position(hole.stop)) if is_filled else None
 
-    def _hide(self, offset: int | None, pair: _Pair, lineage: Lineage, to: int | None = None) -> Position | None:
+    def _hide(self, offset: int | None, pair: _Pair, reached: Position) -> Position | None:
         """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""
-        reached = lineage.at(pair.facts.ends if to is None else to)
         if offset is None or not self._proof(pair).has_filled(pair.remote, pair.facts.begins, offset - 1):
             return reached
         return self._delete(pair, offset, reached)

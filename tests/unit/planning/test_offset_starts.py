@@ -504,14 +504,20 @@ def test_the_process_that_came_second_publishes_the_first_ones_producer_again(wo
     assert world.published == [OURS], "once"
 
 
+def of_two_topics(world: World) -> TopicPartition:
+    """Another partition than WHERE; six records of ten of each are mirrored."""
+    other = TopicPartition("payments", 0)
+    for where in (WHERE, other):
+        there = TopicPartition(world.flow.remote_topic(where.topic), 0)
+        world.source.logs[where], world.target.logs[there] = [data(0, values(0, 10))], [data(0, values(0, 6))]
+        world.last[there] = 5
+    return other
+
+
 def test_a_log_to_which_somebody_else_writes_all_the_time_does_not_hold_up_the_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = TopicPartition("payments", 0)
-    remote = TopicPartition(world.flow.remote_topic(other.topic), 0)
-    for where, there in ((WHERE, world.remote), (other, remote)):
-        world.source.logs[where], world.target.logs[there] = [data(0, values(0, 10))], [data(0, values(0, 6))]
-        world.last[there] = 5
+    other = of_two_topics(world)
     world.stores(6)
 
     def write(_: object) -> None:
@@ -542,11 +548,7 @@ def test_a_log_to_which_the_flow_itself_appends_all_the_time_is_put_off(
 
 
 def test_what_the_replicas_lack_is_not_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = TopicPartition("payments", 0)
-    remote = TopicPartition(world.flow.remote_topic(other.topic), 0)
-    for where, there in ((WHERE, world.remote), (other, remote)):
-        world.source.logs[where], world.target.logs[there] = [data(0, values(0, 10))], [data(0, values(0, 6))]
-        world.last[there] = 5
+    other = of_two_topics(world)
     world.stores(4)
     monkeypatch.setattr(target_ends, "waits_within", lambda *_: False)
     world.target.replicated = {world.remote: 5}

@@ -67,8 +67,8 @@ def make_pieces(
     order per partition.
 
     A batch that goes where it belongs, with all its records, and of which nothing was set stays as it came, if it is as
-    it is `asked` to be. Raises
-    Unroutable for a topic that cannot be, and what `pipeline.produce.kept_records.join` and `sizes` raise.
+    it is `asked` to be. Raises Unroutable for a topic that cannot be, and what `pipeline.produce.kept_records.join` and
+    `sizes` raise.
     """
     if not any(batch.num_rows for batch in rows):
         return ()

@@ -16,10 +16,9 @@ from sparkmirror.batch.unpacking import Unpacking, bound_for
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterUnreachable, ProtocolError
-from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
-from sparkmirror.kafka.clients import open_admin
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.kafka.clients import OpenAdmins
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
 from sparkmirror.pipeline.produce.kept_records import Kept
@@ -189,7 +188,7 @@ class TopicSizes:
     def __init__(self, flow: FlowConfig, clock: Clock = SYSTEM_CLOCK) -> None:
         self._flow = flow
         self._clock = clock
-        self._admins: dict[str, Admin] = {}
+        self._admins = OpenAdmins("routed-topics")
         self._known: dict[str, tuple[int, float]] = {}
 
     def count(self, topic: str, source: TopicPartition) -> int:
@@ -213,21 +212,15 @@ class TopicSizes:
             self.close()  # addresses may have moved
             return self._find_or_create(topic, source)
 
-    def _open(self, cluster: Cluster) -> Admin:
-        admin = self._admins.get(cluster.alias)
-        if admin is None:
-            admin = self._admins[cluster.alias] = open_admin(cluster, "routed-topics")
-        return admin
-
     def _find_or_create(self, topic: str, source: TopicPartition) -> int:
         """0 for the mirrored topic, where it is not there."""
-        admin, remote = self._open(self._flow.target), self._flow.remote_topic(source.topic)
+        admin, remote = self._admins.of(self._flow.target), self._flow.remote_topic(source.topic)
         found = admin.list_topics([topic, remote])
         if topic in found:
             return found[topic].partitions
         if topic == remote:
             return 0
-        like = found.get(remote) or self._open(self._flow.source).list_topics([source.topic]).get(source.topic)
+        like = found.get(remote) or self._admins.of(self._flow.source).list_topics([source.topic]).get(source.topic)
         count = max(like.partitions if like else 1, source.partition + 1)
         outcome = admin.create_topics([NewTopic(topic, count, self._flow.replication_factor)])[topic]
         found = admin.list_topics([topic])
@@ -239,6 +232,4 @@ class TopicSizes:
         return found[topic].partitions
 
     def close(self) -> None:
-        for admin in self._admins.values():
-            admin.close()
-        self._admins.clear()
+        self._admins.close()

@@ -14,8 +14,7 @@ from sparkmirror.batch.rewrite import Limits
 from sparkmirror.batch.unpacking import CONTENT_HINT, UNPACKED_BYTES_MAX, bound_for
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ContentTooLarge, ProtocolError, SparkMirrorError
-from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.clients import OpenAdmins
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.record_pieces import UNLIMITED, Asked, any_batch, encode_lanes, partitions_by_key
@@ -33,7 +32,7 @@ class Repartition:
 
     def __init__(self, flow: FlowConfig) -> None:
         self._flow = flow
-        self._admins: dict[str, Admin] = {}
+        self._admins = OpenAdmins("partitions")
         self._decided: dict[str, int] = {}
         self._ask_after: dict[str, float] = {}
         self._runs = 0
@@ -77,9 +76,7 @@ class Repartition:
 
     def _ask(self, cluster: Cluster, topic: str) -> int | None:
         """The number of partitions; None for a topic that is not there."""
-        admin = self._admins.get(cluster.alias)
-        if admin is None:
-            admin = self._admins[cluster.alias] = open_admin(cluster, "partitions")
+        admin = self._admins.of(cluster)
         try:
             found = admin.list_topics([topic])
         except SparkMirrorError:
@@ -88,9 +85,7 @@ class Repartition:
         return found[topic].partitions if topic in found else None
 
     def close(self) -> None:
-        for admin in self._admins.values():
-            admin.close()
-        self._admins.clear()
+        self._admins.close()
 
 
 def spread(

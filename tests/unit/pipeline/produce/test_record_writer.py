@@ -12,10 +12,11 @@ from tests.manual_clock import ManualClock
 from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.kafka import clients
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import record_rows
-from sparkmirror.pipeline.produce import record_writer, writer
+from sparkmirror.pipeline.produce import writer
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, MadeRange
 from sparkmirror.pipeline.produce.limits import TopicLimits
@@ -222,7 +223,7 @@ class Admin:
 @pytest.fixture
 def clusters(monkeypatch: pytest.MonkeyPatch) -> dict[str, Admin]:
     found = {"A": Admin(orders=12), "B": Admin()}
-    monkeypatch.setattr(record_writer, "open_admin", lambda cluster, _: found[cluster.alias])
+    monkeypatch.setattr(clients, "open_admin", lambda cluster, _: found[cluster.alias])
     return found
 
 
