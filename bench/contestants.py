@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from bench.brokers import JVM_OPTIONS
 from bench.loading import create_topic
@@ -80,6 +81,10 @@ def render_properties(values: Mapping[str, object]) -> str:
     return "".join(f"{key} = {value}\n" for key, value in values.items())
 
 
+INTERNAL_TOPICS: Final = ("offset-syncs", "checkpoints", "heartbeats")
+"""Three replicas each, if nothing else is said: MirrorMaker 2 cannot create them on one broker."""
+
+
 def common_properties(job: Job) -> dict[str, object]:
     """What both mirrors are told: two clusters, one flow, one topic; or several flows from one source, as of many."""
     values: dict[str, object] = {"clusters": ", ".join([*(alias for alias, _ in job.numbered), "t"])}
@@ -98,6 +103,7 @@ def common_properties(job: Job) -> dict[str, object]:
     return values | {
         "replication.factor": job.replication_factor,
         "offset.storage.replication.factor": job.replication_factor,
+        **{f"{topic}.topic.replication.factor": job.replication_factor for topic in INTERNAL_TOPICS},
     }
 
 
