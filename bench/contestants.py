@@ -81,10 +81,6 @@ def render_properties(values: Mapping[str, object]) -> str:
     return "".join(f"{key} = {value}\n" for key, value in values.items())
 
 
-INTERNAL_TOPICS: Final = ("offset-syncs", "checkpoints", "heartbeats")
-"""Three replicas each, if nothing else is said: MirrorMaker 2 cannot create them on one broker."""
-
-
 def common_properties(job: Job) -> dict[str, object]:
     """What both mirrors are told: two clusters, one flow, one topic; or several flows from one source, as of many."""
     values: dict[str, object] = {"clusters": ", ".join([*(alias for alias, _ in job.numbered), "t"])}
@@ -103,7 +99,6 @@ def common_properties(job: Job) -> dict[str, object]:
     return values | {
         "replication.factor": job.replication_factor,
         "offset.storage.replication.factor": job.replication_factor,
-        **{f"{topic}.topic.replication.factor": job.replication_factor for topic in INTERNAL_TOPICS},
     }
 
 
@@ -115,6 +110,9 @@ WITHOUT_JOBS: Mapping[str, object] = {
     "sync.topic.acls.enabled": "false",
 }
 """A mirror that copies records, and does nothing beside."""
+TOPICS_OF_JOBS: Final = ("offset-syncs", "checkpoints", "heartbeats")
+"""Three replicas each, if nothing else is said: MirrorMaker 2 cannot create them on one broker. It refuses to hear of
+them where their jobs are off."""
 
 
 def mirror_maker_properties(job: Job, extra: Mapping[str, object]) -> dict[str, object]:
@@ -159,7 +157,8 @@ def _mirror_maker_default(job: Job, directory: Path) -> list[str]:
 
 def _mirror_maker_with_jobs(job: Job, directory: Path) -> list[str]:
     """As a user runs it who has written two clusters and a flow."""
-    return _mirror_maker(job, directory, {})
+    factors = {f"{topic}.topic.replication.factor": job.replication_factor for topic in TOPICS_OF_JOBS}
+    return _mirror_maker(job, directory, factors)
 
 
 def _mirror_maker_tuned(job: Job, directory: Path) -> list[str]:
