@@ -92,6 +92,10 @@ class FencedError(SparkMirrorError):
     """A newer instance of the same flow has taken over."""
 
 
+class RunReplaced(FencedError):
+    """A later run has replaced this one, and processes that share the flow ran it: their group may begin another."""
+
+
 class ConfigError(SparkMirrorError):
     """The configuration cannot be used."""
 

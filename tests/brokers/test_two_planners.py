@@ -7,10 +7,10 @@ from confluent_kafka import Producer
 
 from sparkmirror.config.flow.flows import parse_config
 from sparkmirror.config.formats.properties import parse_properties
-from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.errors import FencedError, RunReplaced, SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger import positions
-from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.ledger.positions import ALONE, PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
@@ -45,6 +45,10 @@ def test_a_generation_that_cannot_be_read_stops_both_planners_until_it_is_mended
             with pytest.raises(SparkMirrorError, match=r"no epoch begins.* partition 0, offset 1: "):
                 stop_if_replaced(flow, run, ledger, generation)
         write(newer)
-        with pytest.raises(FencedError):
+        with pytest.raises(RunReplaced):
             stop_if_replaced(flow, "older", ledger, 7)
         stop_if_replaced(flow, "newer", ledger, 8)
+        write(positions.encode_value(PositionRecord(Position(9), generation=9, task=0, run=f"{ALONE}9")))
+        with pytest.raises(FencedError) as taken_over:
+            stop_if_replaced(flow, "newer", ledger, 8)
+        assert type(taken_over.value) is FencedError, "who shares the flow with nobody is in no group of ours"

@@ -52,6 +52,26 @@ def test_a_process_that_sleeps_over_the_session_time_out_steps_down_and_joins_ag
 
 
 @pytest.mark.long
+def test_a_process_goes_on_that_wakes_when_the_one_that_had_replaced_it_is_dead(story: Story) -> None:
+    """Nobody is left who knows the later run: the one that slept knows its own alone, which can begin no more."""
+    with story.writer() as writer, story.run() as first:
+        story.wait_until_close(first, writer)
+        first.pause()
+        with story.run() as second:
+            wait_until(lambda: tasks_of(second) == {0, 1}, "the second has all tasks", SESSION_SECONDS + 30)
+            story.wait_until_close(second, writer)
+            second.kill()
+        first.resume()
+        first.wait_until(lambda: "begins another" in first.errors, "its run is given up", 60)
+        story.wait_until_close(first, writer)
+        story.wait_for_all(first, writer)
+        first.stop(30)
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert arrival.repeats() <= REPEATED_MAX
+
+
+@pytest.mark.long
 def test_a_process_that_slept_over_its_epochs_end_does_not_take_tasks_back(story: Story) -> None:
     """Nothing is written meanwhile, so no refused batch tells it."""
     writer = story.writer()

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from tests.simulation.mirror import Mirror, TaskFailed
 
-from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.errors import FencedError, RunReplaced, SparkMirrorError
 from sparkmirror.planning.planner import Planner
 from sparkmirror.sharing.flow_share import FlowShare
 from sparkmirror.sharing.group import FencedBy, ProcessGroup
@@ -50,6 +50,11 @@ class SharedMirror(Mirror):
             self._epochs(planner)
         except _OtherRun:
             world.tell(f"{self.name}: the group goes on as {self.group.assignment(name).run}")
+        except RunReplaced:
+            self._end_tasks()
+            while not self.group.replace_run(name, self.run):
+                world.sleep(0.2)
+            world.tell(f"{self.name}: the group begins {self.group.assignment(name).run} in place of {self.run}")
         except FencedError as problem:
             self._end_tasks()
             fenced_at = world.now

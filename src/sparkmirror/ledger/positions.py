@@ -15,6 +15,8 @@ from sparkmirror.stored_json import Moment, Name, Number, Offset, TopicName, dec
 
 _WHAT = "A position record of ours"
 _OF_KEPT: Final = "preserve.offsets"
+ALONE: Final = "alone-"
+"""So begin the runs of processes that share their flow with nobody."""
 LOG_HEADER: Final = "sparkmirror.log"
 """The header of Connect's records that SparkMirror wrote."""
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, FencedError, RunReplaced, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import (
     NoTransactionCoordinator,
@@ -17,7 +17,7 @@ from sparkmirror.kafka.fencing import (
     transactional_id,
     used_tasks,
 )
-from sparkmirror.ledger.positions import Tenure
+from sparkmirror.ledger.positions import ALONE, Tenure
 from sparkmirror.ledger.reader import LedgerReader
 
 log = logging.getLogger(__name__)
@@ -26,14 +26,18 @@ log = logging.getLogger(__name__)
 def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generation: int) -> None:
     """A run that slept, or whose task failed, must not take the flow back from the run that replaced it.
 
-    Processes that share a flow have one run: their group decides which of them may work. Raises FencedError, and what
-    `known_tenures` raises.
+    Processes that share a flow have one run: their group decides which of them may work. The group may also have gone
+    back to a run that it knew before, when all who knew the later one were dead or asleep: then it is RunReplaced.
+    Raises FencedError, and what `known_tenures` raises.
     """
     ledger.read_to_end()
     records = known_tenures(flow, ledger)
     ours = max([generation, *(record.generation for record in records if record.run == run)])
-    if ours and any(record.run != run and record.generation >= ours for record in records):
-        raise FencedError(f"{flow.name}: a newer instance has taken over, by the ledger's generations")
+    later = {record.run for record in records if record.run != run and record.generation >= ours}
+    if ours and later:
+        is_shared = not any(one.startswith(ALONE) for one in later)
+        error = RunReplaced if is_shared else FencedError
+        raise error(f"{flow.name}: a newer instance has taken over, by the ledger's generations")
 
 
 def known_tenures(flow: FlowConfig, ledger: LedgerReader) -> list[Tenure]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from sparkmirror.config.fingerprint import fingerprint
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Slots, Stop, command_record
-from sparkmirror.errors import FencedError, SparkMirrorError
+from sparkmirror.errors import FencedError, RunReplaced, SparkMirrorError
 from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger.positions import ALONE
 from sparkmirror.runtime.reporter import FlowReporter
 from sparkmirror.sharing.group import FencedBy, ProcessGroup
 from sparkmirror.sync.offset_job import CheckpointLatency
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from sparkmirror.spark.jdbc_tables import JdbcTables
+
+_FENCED = (FencedError.__name__, RunReplaced.__name__)
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +64,7 @@ class RunningFlow:
         """`process_group` says which tasks of the flow this process may run; without it the process runs all."""
         self.flow = flow
         group_run = process_group.assignment(flow.name).run if process_group is not None else ""
-        self.run = group_run or uuid.uuid4().hex[:12]
+        self.run = group_run or f"{ALONE}{uuid.uuid4().hex[:12]}"
         self.reporter = FlowReporter(flow, self.run, fingerprint(config_text, flow.name))
         self.checkpoints = CheckpointLatency()
         self.process = ""
@@ -69,6 +72,7 @@ class RunningFlow:
         self._process_group = process_group
         self._started_at = 0.0
         self._fenced_at = 0.0
+        self._is_replaced = False
         self._config_text = config_text
         self._scratch = scratch
         self._once = once
@@ -158,8 +162,8 @@ class RunningFlow:
         if problem is None:
             return True
         reason = reason_of(str(problem))
-        if "FencedError" in str(problem):
-            self._fenced_at = time.monotonic()
+        if any(name in str(problem) for name in _FENCED):
+            self._fenced_at, self._is_replaced = time.monotonic(), RunReplaced.__name__ in str(problem)
             return self._judge_fencing()
         self.query = None
         self._back_off(reason)
@@ -172,12 +176,15 @@ class RunningFlow:
         return bool(run) and run != self.run
 
     def _judge_fencing(self) -> bool:
-        """Fenced by processes that share the flow, after they took this one for dead: it joins them again.
+        """Fenced by processes that share the flow, after they took this one for dead: it joins them again. Where the
+        group had gone back to a run that a later one of theirs replaced, it begins another.
 
         Anybody else has taken the flow over.
         """
         group, by = self._process_group, FencedBy.OTHERS
-        if group is not None:
+        if group is not None and self._is_replaced and not group.is_alone:
+            by = FencedBy.GROUP if group.replace_run(self.flow.name, self.run) else FencedBy.UNKNOWN
+        elif group is not None:
             by = group.fenced_by(self.flow.name, self._started_at, self._fenced_at)
         if by is FencedBy.GROUP:
             self._fenced_at = 0.0

@@ -25,7 +25,8 @@ class Claim:
     `fingerprint` is a hash of what its file says about the flow, `changed_ms` the time of the file's last change (ms
     since 1970). `run` is the flow's run that the process knows, "" for none. `connector` and its `group` name the
     tasks' transactional ids, whose transactions brokers abort after `transaction_timeout_ms`. `is_ready` is False
-    until the process's query runs; meanwhile tasks stay with processes that can run them.
+    until the process's query runs; meanwhile tasks stay with processes that can run them. `replaced` are runs that this
+    process has found replaced by later ones.
     """
 
     flow: Name
@@ -38,6 +39,7 @@ class Claim:
     connector: Name = ""
     is_ready: bool = True
     transaction_timeout_ms: int = 60_000
+    replaced: frozenset[Name] = frozenset()
 
 
 class MemberMetadata(Struct, frozen=True, rename={"claims": "stakes"}):
@@ -143,8 +145,9 @@ def _disagree(one: Claim, other: Claim) -> bool:
 
 def _run_of(claims: Mapping[str, Claim], new_run: str) -> str:
     """The run of the process that runs the most tasks, else a run that a process knows, else `new_run`. Keeping a run
-    keeps its commands and counters."""
-    known = [(-len(claim.held), claim.run) for claim in claims.values() if claim.run]
+    keeps its commands and counters; one that another has replaced can begin no more."""
+    replaced = frozenset[str]().union(*(claim.replaced for claim in claims.values()))
+    known = [(-len(claim.held), claim.run) for claim in claims.values() if claim.run and claim.run not in replaced]
     return min(known)[1] if known else new_run
 
 

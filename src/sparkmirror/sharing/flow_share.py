@@ -19,6 +19,7 @@ class FlowShare:
         self._fingerprint = fingerprint
         self._changed_ms = changed_ms
         self._run = ""
+        self._replaced: frozenset[str] = frozenset()
         self._process = ""
         self._number = 0
         self._running: frozenset[int] = frozenset()
@@ -43,6 +44,7 @@ class FlowShare:
             flow.connector.name,
             self._is_ready,
             flow.producer.transaction_timeout_ms,
+            self._replaced,
         )
 
     def on_assignment(self, assignment: MemberAssignment) -> list[str]:
@@ -65,6 +67,13 @@ class FlowShare:
     def begin_query(self, run: str, process: str) -> None:
         """The planner of a new query waits for its share: the flow's `run` and the query's `process` id address it."""
         self._run, self._process, self._sent = run, process, None
+
+    def on_run_replaced(self, run: str) -> bool:
+        """A later run has replaced this one, by the ledger: no process of the group can begin it again. Returns whether
+        that is news for the group."""
+        is_news = run not in self._replaced
+        self._replaced |= {run}
+        return is_news
 
     def next_share(self, member: str) -> Share | None:
         """The share to send to the planner, None where the planner has it or there is no query.

@@ -34,6 +34,7 @@ from sparkmirror.kafka.fencing import (
 from sparkmirror.kafka.membership import Membership, MembershipLost, Peer
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord, TopicTail
+from sparkmirror.ledger.positions import ALONE
 from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.model import Connector, FlowName, TopicPartition
 from sparkmirror.sharing.assignment import (
@@ -147,6 +148,19 @@ class ProcessGroup:
             self._flow_shares[str(flow)].begin_query(run, process)
         self._wake.set()
 
+    def replace_run(self, flow: FlowName, run: str) -> bool:
+        """Have the group go on as another run, since a later one has replaced this one by the ledger; True once it
+        does."""
+        with self._lock:
+            flow_share = self._flow_shares[str(flow)]
+            is_news = flow_share.on_run_replaced(run)
+            self._due |= is_news
+            is_over = flow_share.assignment.run != run
+        if is_news:
+            log.info("%s: a later run has replaced this one; the group of processes begins another", flow)
+            self._wake.set()
+        return is_over
+
     def leave(self, *, have_ended: bool = False) -> None:
         """Leaves the group, so that others can take this process's tasks at once; `have_ended` says that none of them
         still runs."""
@@ -246,7 +260,7 @@ class ProcessGroup:
         with self._lock:
             for flow_share in self._flow_shares.values():
                 flow_share.assignment = MemberAssignment(
-                    str(flow_share.flow.name), uuid4().hex[:12], frozenset(range(flow_share.flow.tasks_max))
+                    str(flow_share.flow.name), f"{ALONE}{uuid4().hex[:12]}", frozenset(range(flow_share.flow.tasks_max))
                 )
         self._first.set()
 

@@ -109,6 +109,19 @@ def test_a_run_is_that_of_the_working_processes_and_survives_the_process_that_be
     assert plan_shares({"c": newcomer}, "x")["c"][0].run == "x"
 
 
+def test_a_run_that_one_process_has_found_replaced_is_begun_by_none() -> None:
+    def knows(run: str, *replaced: str) -> MemberMetadata:
+        return MemberMetadata("host", 1, "f", (Claim("A->B", 1, "f", 0, run=run, replaced=frozenset(replaced)),))
+
+    def run_of(*cards: MemberMetadata) -> str:
+        (run,) = {grant.run for (grant,) in plan_shares(dict(zip("abc", cards, strict=False)), "new").values()}
+        return run
+
+    assert run_of(knows("older"), knows("older"), knows("z later")) == "older", "nobody knows better yet"
+    assert run_of(knows("older"), knows("older", "older"), knows("z later")) == "z later"
+    assert run_of(knows("older"), knows("older", "older")) == "new"
+
+
 def test_cards_and_grants_travel_as_json_and_odd_bytes_count_as_nothing() -> None:
     one = card({"A->B": 3}, {"A->B": frozenset({2, 1})})
     assert decode_metadata(encode_metadata(one)) == one
