@@ -6,8 +6,9 @@ from tests.faults.story import Story
 from tests.faults.tree import Run
 
 from sparkmirror.control.commands import Share, decode_command
-from sparkmirror.kafka.clients import open_tail
-from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.membership import list_peers
+from sparkmirror.ledger.topics import SHARING_GROUP, ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
 
 _RUNS = re.compile(r"this process runs tasks ([\d, ]+|none) of \d+")
@@ -39,3 +40,9 @@ def last_share(story: Story) -> Share:
     with open_tail(Cluster("backup", {"bootstrap.servers": story.target}), "test", [commands]) as tail:
         said = [decode_command(record.value) for record in tail.read_to_end()]
     return [one for one in said if isinstance(one, Share) and one.tasks][-1]
+
+
+def members(story: Story) -> set[str]:
+    """The ids of the processes that the group knows."""
+    with open_admin(Cluster("backup", {"bootstrap.servers": story.target}), "test") as admin:
+        return {peer.member_id for peer in list_peers(admin, SHARING_GROUP)}

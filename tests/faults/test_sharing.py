@@ -4,7 +4,7 @@ import time
 
 import pytest
 from tests.faults.numbered import wait_until
-from tests.faults.sharing import last_share, tasks_of, wait_until_shared
+from tests.faults.sharing import last_share, members, tasks_of, wait_until_shared
 from tests.faults.story import REPEATED_MAX, Story
 
 SESSION_SECONDS = 10
@@ -53,16 +53,19 @@ def test_a_process_that_sleeps_over_the_session_time_out_steps_down_and_joins_ag
 
 @pytest.mark.long
 def test_a_process_goes_on_that_wakes_when_the_one_that_had_replaced_it_is_dead(story: Story) -> None:
-    """Nobody is left who knows the later run: the one that slept knows its own alone, which can begin no more."""
+    """Nobody is left who knows the later run."""
     with story.writer() as writer, story.run() as first:
         story.wait_until_close(first, writer)
         first.pause()
+        wait_until(lambda: not members(story), "the group is empty", SESSION_SECONDS + 30)
         with story.run() as second:
-            wait_until(lambda: tasks_of(second) == {0, 1}, "the second has all tasks", SESSION_SECONDS + 30)
+            story.wait_for_flow(second)
             story.wait_until_close(second, writer)
             second.kill()
+        wait_until(lambda: not members(story), "the group has forgotten it", SESSION_SECONDS + 30)
         first.resume()
-        first.wait_until(lambda: "begins another" in first.errors, "its run is given up", 60)
+        first.wait_until(lambda: "joins again" in first.errors, "it joins again", 30)
+        story.wait_for_flow(first)
         story.wait_until_close(first, writer)
         story.wait_for_all(first, writer)
         first.stop(30)
