@@ -24,7 +24,14 @@ from sparkmirror.kafka.coordinators import (
     find_coordinators,
     keys_per_search,
 )
-from sparkmirror.kafka.errors import COORDINATOR_NOT_AVAILABLE, COORDINATOR_PASSING, NO_ERROR, refusal
+from sparkmirror.kafka.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    COORDINATOR_PASSING,
+    NO_ERROR,
+    RequestRefused,
+    error_name,
+    refusal,
+)
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
@@ -44,12 +51,8 @@ class GroupIsActive(ClusterError):
 def has_members(admin: Admin, group: str) -> bool:
     """Whether the group has live members; a coordinator that has just started and still loads the group is waited for.
     Raises ClusterError."""
-    for answer in _list_everywhere(admin, admin.connection.settings.request_timeout_seconds):
-        if answer.error_code != NO_ERROR:
-            raise refusal(answer.error_code, admin.alias, _LISTING)
-        if any(one.is_active for one in _listings(answer) if one.name == group):
-            return True
-    return False
+    found = list_all_groups(admin).get(group)
+    return found is not None and found.is_active
 
 
 def list_members(admin: Admin, group: str) -> list[str]:
@@ -89,16 +92,40 @@ def list_groups(admin: Admin) -> dict[str, GroupListing]:
 
     Raises ClusterError.
     """
+    return _list_everywhere(admin, _PATIENCE_SECONDS, COORDINATOR_PASSING | {NO_ERROR})
+
+
+def list_all_groups(admin: Admin) -> dict[str, GroupListing]:
+    """As `list_groups`, for who looks once: a coordinator that is loading is waited for, `request.timeout.ms` at most.
+
+    Raises ClusterError, which names the broker whose groups would be missing.
+    """
+    return _list_everywhere(admin, admin.connection.settings.request_timeout_seconds, frozenset({NO_ERROR}))
+
+
+def _list_everywhere(admin: Admin, patience_seconds: float, accepted: frozenset[int]) -> dict[str, GroupListing]:
+    def ask(node_id: int) -> tuple[int, Any]:
+        return node_id, _listed(admin, node_id, patience_seconds)
+
     groups: dict[str, GroupListing] = {}
-    for answer in _list_everywhere(admin, _PATIENCE_SECONDS):
-        if answer.error_code not in COORDINATOR_PASSING | {NO_ERROR}:
-            raise refusal(answer.error_code, admin.alias, _LISTING)
-        groups |= {one.name: one for one in _listings(answer)}
+    for node_id, answer in ask_every_broker(admin, ask, _LISTING):
+        if answer.error_code not in accepted:
+            raise _unlisted(admin, node_id, answer.error_code)
+        # A group that moves meanwhile may be listed twice: it has members if either broker says so.
+        groups |= {one.name: one for one in _listings(answer) if one.is_active or one.name not in groups}
     return groups
 
 
-def _list_everywhere(admin: Admin, patience_seconds: float) -> list[Any]:
-    return ask_every_broker(admin, lambda node_id: _listed(admin, node_id, patience_seconds), _LISTING)
+def _unlisted(admin: Admin, node_id: int, code: int) -> SparkMirrorError:
+    if code not in COORDINATOR_PASSING:
+        return refusal(code, admin.alias, _LISTING)
+    host, port = admin.brokers().get(node_id, ("?", 0))
+    return RequestRefused(
+        f"Cluster {admin.alias}: broker {node_id} ({host}:{port}) does not list the groups that it coordinates "
+        f"({error_name(code)}).",
+        "It may still read its partitions of __consumer_offsets: run this again when its log says that it has.",
+        code,
+    )
 
 
 def _listed(admin: Admin, node_id: int, patience_seconds: float) -> Any:

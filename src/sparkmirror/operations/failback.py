@@ -19,7 +19,7 @@ from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
-from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.groups import list_all_groups
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.ledger.lineage import Extent
@@ -208,9 +208,9 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     source_begins, source_ends = source.await_earliest_offsets(partitions), source.await_latest_offsets(partitions)
     divergence = plan_divergence(positions, source_begins, source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}
-    listed = {name: group for name, group in list_groups(target).items() if group.is_consumer}
+    listed = {name: group for name, group in list_all_groups(target).items() if group.is_consumer}
     groups = [name for name in listed if flow.offsets.groups.accepts(name)]
-    active = frozenset(name for name, group in list_groups(source).items() if group.is_active)
+    active = frozenset(name for name, group in list_all_groups(source).items() if group.is_active)
     names_stay = all(remote.topic == where.topic for remote, where in home.items())
     with OffsetState(flow, source, target) as state:
         state.follow()

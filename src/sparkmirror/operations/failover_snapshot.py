@@ -11,7 +11,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
-from sparkmirror.kafka.groups import GroupOffsetsClient, list_groups
+from sparkmirror.kafka.groups import GroupOffsetsClient, list_all_groups
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover import (
@@ -35,11 +35,11 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
     Raises ClusterError."""
     with OffsetState(flow, cluster_pair.source, cluster_pair.target) as state:
         state.follow()
-        listed = list_groups(cluster_pair.target)
+        listed = list_all_groups(cluster_pair.target)
         active = frozenset(name for name, group in listed.items() if group.is_active)
         if cluster_pair.source is None:
             return _by_target_alone(flow, cluster_pair.target, state, active)
-        groups = _wanted(flow, list_groups(cluster_pair.source))
+        groups = _wanted(flow, list_all_groups(cluster_pair.source))
         committed = read_groups(cluster_pair.source, groups)
         partitions = mirrored_partitions(flow, cluster_pair.source)
         remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}

@@ -17,7 +17,7 @@ from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.commit_log import CommitLog
 from sparkmirror.kafka.group_answers import GroupOffsets
-from sparkmirror.kafka.groups import GroupIsActive, GroupOffsetsClient, list_groups
+from sparkmirror.kafka.groups import GroupIsActive, GroupOffsetsClient, list_all_groups, list_groups
 from sparkmirror.ledger.checkpoints import (
     CheckpointKey,
     Checkpoints,
@@ -123,9 +123,11 @@ class GroupRound:
         return f"{name}{more}: {problem.args[0]}"
 
     def find_groups(self) -> None:
-        """Find the groups that the filter selects, in any state. Raises ClusterError."""
-        accepts = self._flow.offsets.groups.accepts
-        found = list_groups(self._source).values()
+        """Find the groups that the filter selects, in any state. Raises ClusterError. Only where they are looked for
+        again soon may those of a loading coordinator be missing."""
+        settings = self._flow.offsets
+        accepts = settings.groups.accepts
+        found = (list_groups if settings.refresh_groups else list_all_groups)(self._source).values()
         self.groups = sorted(group.name for group in found if group.is_consumer and accepts(group.name))
 
     def plan(self, state: OffsetState) -> RoundPlan:

@@ -11,11 +11,11 @@ from sparkmirror.kafka.acls import await_acls
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import transactional_id, used_tasks
-from sparkmirror.kafka.groups import has_members, list_groups
+from sparkmirror.kafka.groups import has_members, list_all_groups, list_groups
 from sparkmirror.kafka.rights import group_rights
 from sparkmirror.model import Connector
 
-LOADING, NOT_COORDINATOR = 14, 16
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 FIND_COORDINATOR = 10
 OURS = Connector.of_dedicated_mode("A")
 SILENCE = object()
@@ -115,6 +115,24 @@ def test_a_group_whose_coordinator_is_loading_is_not_taken_for_empty() -> None:
 def test_a_round_over_all_groups_waits_a_moment_for_those_that_are_loading() -> None:
     found = list_groups(Brokers(groups(0, "other"), [groups(LOADING), groups(0, "billing")]))  # type: ignore[arg-type]
     assert sorted(found) == ["billing", "other"]
+
+
+def test_who_looks_once_gets_no_list_without_the_groups_of_a_coordinator_that_is_loading() -> None:
+    passing = [groups(code) for code in (LOADING, NOT_AVAILABLE, NOT_COORDINATOR) * 3]
+    brokers = Brokers(groups(0, "other"), [*passing, groups(0, "billing")])
+    assert sorted(list_all_groups(brokers)) == ["billing", "other"]  # type: ignore[arg-type]
+    brokers = Brokers(groups(0, "other"), [groups(LOADING)] * 9, patience_seconds=0.0)
+    named = r"Cluster A: broker 2 \(b:9092\) does not list the groups that it coordinates \(COORDINATOR_LOAD_IN_PROG"
+    with pytest.raises(RequestRefused, match=named):
+        list_all_groups(brokers)  # type: ignore[arg-type]
+    with pytest.raises(SparkMirrorError, match="listing groups failed with CLUSTER_AUTHORIZATION_FAILED"):
+        list_all_groups(Brokers(groups(31), []))  # type: ignore[arg-type]
+
+
+def test_a_group_that_is_listed_twice_while_it_moves_is_active_where_either_broker_says_so() -> None:
+    empty = SimpleNamespace(group_id="g", protocol_type="consumer", group_state="Empty", group_type="classic")
+    brokers = Brokers(groups(0, "g"), [SimpleNamespace(error_code=0, groups=[empty])])
+    assert has_members(brokers, "g")  # type: ignore[arg-type]
 
 
 def test_a_change_of_acls_is_waited_for_on_every_broker() -> None:
