@@ -56,22 +56,28 @@ def has_members(admin: Admin, group: str) -> bool:
 
 
 def list_members(admin: Admin, group: str) -> list[str]:
-    """A classic group's members by client id and address, `connect-1 at 10.0.0.7`; [] while its coordinator is on its
-    way. Raises ClusterError."""
+    """A classic group's members by client id and address, `connect-1 at 10.0.0.7`. Raises what `describe_group`
+    raises."""
     members = describe_group(admin, group)
     return sorted(f"{member.client_id} at {member.client_host.removeprefix('/')}" for member in members)
 
 
 def describe_group(admin: Admin, group: str) -> list[Any]:
-    """A classic group's members as DescribeGroups has them; [] while its coordinator is on its way.
+    """A classic group's members as DescribeGroups has them, [] where it has none or is none.
 
-    Raises ClusterError.
+    Its coordinator is waited for, `request.timeout.ms` at most: one that does not say is no empty group. Raises
+    ClusterError.
     """
-    home = _coordinators(admin, [group])[0]
-    if home.error_code != NO_ERROR:
-        return []
-    described = admin.connection.ask(partial(_describe_request, group), f"describing group {group}", home.node_id)
-    return [member for one in described.groups for member in one.members]
+    doing = f"describing group {group}"
+    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
+    while True:
+        home = find_coordinator(admin, group)
+        described = admin.connection.ask(partial(_describe_request, group), doing, home)
+        codes = {one.error_code for one in described.groups} - {NO_ERROR} - _NO_GROUP
+        if not codes:
+            return [member for one in described.groups for member in one.members]
+        if codes - COORDINATOR_PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+            raise refusal(max(codes), admin.alias, doing)
 
 
 def find_coordinator(admin: Admin, group: str) -> int:

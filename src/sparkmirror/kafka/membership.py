@@ -171,7 +171,8 @@ class Membership:
 
 
 def list_peers(admin: Admin, group: str) -> list[Peer]:
-    """All members of one of our groups now, [] when it has none. Raises ClusterError."""
+    """All members of one of our groups now, [] when it has none. Raises ClusterError where its coordinator does not
+    say."""
     return [
         Peer(
             one.member_id,

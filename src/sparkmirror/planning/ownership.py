@@ -101,5 +101,6 @@ class TaskOwnership:
 
 def is_member(target: Admin, share: Share) -> bool:
     """Whether the share's member is still in the group. A process that the group removed while it slept must not fence:
-    other processes have its tasks."""
+    other processes have its tasks. Raises ClusterError where the coordinator does not say: one that is away puts nobody
+    out."""
     return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))

@@ -5,9 +5,10 @@ Called by `runtime.run` and `cli.positions`.
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connect_group import is_run_by_connect
 from sparkmirror.kafka.groups import list_members
@@ -40,7 +41,8 @@ def refuse_while_running(flow: FlowConfig, target: Admin) -> None:
     """Raises SparkMirrorError while a program mirrors the flow, or may: an unknown state counts as running."""
     hint = "Stop it first, or delete its connector. A killed one counts for 10 s more."
     refuse_beside_mirrormaker(flow, target, hint)
-    refuse_members(flow, list_peers(target, SHARING_GROUP))
+    with suppress(AuthorizationFailed):  # who may not see the group works alone, and its status says that it runs
+        refuse_members(flow, list_peers(target, SHARING_GROUP))
     for record in _reporting(read_board(flow, "positions").processes.values()):
         raise SparkMirrorError(
             f"{flow.name}: process {record.pid} on {record.host} runs this flow ({record.state}).",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.membership import Peer, list_peers
 from sparkmirror.ledger.topics import SHARING_GROUP
@@ -40,9 +41,13 @@ class ProcessShare:
 
 
 def list_processes(flow: FlowConfig) -> tuple[ProcessShare, ...]:
-    """The processes that have the flow in their file; empty while the group rebalances. Raises ClusterError."""
+    """The processes that have the flow in their file; empty while the group rebalances, and for who may not see it.
+    Raises ClusterError."""
     with open_admin(flow.target, "status") as admin:
-        return find_shares(str(flow.name), list_peers(admin, SHARING_GROUP))
+        try:
+            return find_shares(str(flow.name), list_peers(admin, SHARING_GROUP))
+        except AuthorizationFailed:
+            return ()
 
 
 def find_shares(flow: str, peers: Sequence[Peer]) -> tuple[ProcessShare, ...]:

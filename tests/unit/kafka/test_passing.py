@@ -11,7 +11,7 @@ from sparkmirror.kafka.acls import await_acls
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import transactional_id, used_tasks
-from sparkmirror.kafka.groups import has_members, list_all_groups, list_groups
+from sparkmirror.kafka.groups import describe_group, has_members, list_all_groups, list_groups
 from sparkmirror.kafka.rights import group_rights
 from sparkmirror.model import Connector
 
@@ -147,13 +147,21 @@ def test_a_change_of_acls_is_waited_for_on_every_broker() -> None:
 
 
 class Coordinator(Brokers):
-    """One that coordinates group `billing`; `early` are its first answers about it."""
+    """One that coordinates group `billing`; `early` are its first answers about it, `searches` the codes of the first
+    answers to who it is."""
+
+    def __init__(
+        self, right: Any, early: Collection[Any], patience_seconds: float = 60.0, searches: Collection[int] = ()
+    ) -> None:
+        super().__init__(right, early, patience_seconds)
+        self._searches = list(searches)
 
     def ask(  # type: ignore[override]
         self, make: Callable[[], Any], _doing: str, _node_id: int | None = None
     ) -> Any:
         if make().API_KEY == FIND_COORDINATOR:
-            home = SimpleNamespace(key="billing", error_code=0, error_message="", node_id=2)
+            code = self._searches.pop(0) if self._searches else 0
+            home = SimpleNamespace(key="billing", error_code=code, error_message="", node_id=2)
             return SimpleNamespace(coordinators=[home])
         return self._early.pop(0) if self._early else self._right
 
@@ -179,3 +187,34 @@ def test_rights_on_a_group_whose_coordinator_is_loading_are_waited_for_and_not_t
 def test_a_group_that_may_not_be_seen_has_no_rights() -> None:
     brokers = Coordinator(described(30, None), [])
     assert group_rights(brokers, ["billing"]) == {"billing": frozenset()}  # type: ignore[arg-type]
+
+
+def members(code: int, *names: str) -> Any:
+    found = [SimpleNamespace(member_id=name) for name in names]
+    return SimpleNamespace(groups=[SimpleNamespace(group_id="billing", error_code=code, members=found)])
+
+
+def test_the_members_of_a_group_whose_coordinator_is_away_are_waited_for() -> None:
+    early = [members(LOADING), members(NOT_COORDINATOR)]
+    brokers = Coordinator(members(0, "m"), early, searches=[NOT_AVAILABLE, NOT_AVAILABLE])
+    assert [one.member_id for one in describe_group(brokers, "billing")] == ["m"]  # type: ignore[arg-type]
+    assert brokers.pauses == 4
+
+
+@pytest.mark.parametrize(
+    ("brokers", "said"),
+    [
+        (Coordinator(members(0, "m"), [], 0.0, [NOT_AVAILABLE] * 9), "COORDINATOR_NOT_AVAILABLE"),
+        (Coordinator(members(0, "m"), [], searches=[30]), "GROUP_AUTHORIZATION_FAILED"),
+        (Coordinator(members(LOADING), [], 0.0), "describing group billing failed with COORDINATOR_LOAD_IN_PROGRESS"),
+        (Coordinator(members(30), []), "describing group billing failed with GROUP_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_a_group_that_is_not_described_is_not_taken_for_one_without_members(brokers: Coordinator, said: str) -> None:
+    with pytest.raises(SparkMirrorError, match=said):
+        describe_group(brokers, "billing")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", [0, 69])
+def test_a_group_that_does_not_exist_has_no_members(code: int) -> None:
+    assert describe_group(Coordinator(members(code), []), "billing") == []  # type: ignore[arg-type]
