@@ -1,5 +1,6 @@
 """The ACL job between two real clusters with Kafka's StandardAuthorizer."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.brokers.grants import await_acls, grant, revoke
 from tests.manual_clock import ManualClock
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
@@ -19,6 +21,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.model import Cluster
 from sparkmirror.operations.failover_run import Fence, Unfence
+from sparkmirror.operations.steps import Note
 from sparkmirror.sync.acl_job import FORGET_SECONDS, AclNotes, AclSync
 from sparkmirror.sync.acls import AclRules, fence_of
 from sparkmirror.sync.change import Plan, sync_once
@@ -239,7 +242,8 @@ def test_a_fence_denies_writing_is_not_copied_and_is_lifted(
     source_acls, target_acls = describe_acls(source), describe_acls(target)
     by_hand = fence_of("ordinary")
     grant(source, by_hand)
-    fence = Fence(flow, source)
+    kept: list[Note] = []
+    fence = Fence(flow, source, kept.append)
     note = fence.prepare()
     for _ in range(2):  # a step that was interrupted is applied once more
         assert fence.apply(note) == "nobody but super users may write to 2 topics of A"
@@ -249,13 +253,23 @@ def test_a_fence_denies_writing_is_not_copied_and_is_lifted(
     fence.undo(note)
     assert describe_acls(source) == (source_acls or set()) | {by_hand}, "what was there before stays"
 
+    assert not kept, "no topic was made since the step began"
+    source.create_topics([NewTopic("orphans", 1, 1)])
+    ends_at = time.monotonic() + DEADLINE_SECONDS_LEAST
+    while "orphans" not in source.list_topics():
+        assert time.monotonic() < ends_at, "the new topic is not listed"
+        time.sleep(0.02)
+    assert fence.apply(note) == "nobody but super users may write to 3 topics of A", "one was made since"
+    fence.undo(kept[-1])
+    assert describe_acls(source) == (source_acls or set()) | {by_hand}, "it was noted before it was fenced"
+
     fence.apply(note)
     unfence = Unfence(flow, source)
     lifted = unfence.prepare()
-    assert unfence.apply(lifted) == "2 topics of A were fenced and may be written to again"
+    assert unfence.apply(lifted) == "3 topics of A were fenced and may be written to again"
     assert describe_acls(source) == source_acls
     unfence.undo(lifted)
-    assert describe_acls(source) == (source_acls or set()) | {by_hand, fence_of("orders")}
+    assert describe_acls(source) == (source_acls or set()) | {by_hand, fence_of("orders"), fence_of("orphans")}
     unfence.apply(lifted)
 
 

@@ -24,7 +24,18 @@ from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, restor
 from sparkmirror.operations.failover_snapshot import look
 from sparkmirror.operations.journal import TopicJournal
 from sparkmirror.operations.migrate_run import Copy, CutOver, Follow
-from sparkmirror.operations.steps import Journal, Note, Step, Teller, finish_steps, take_steps, undo_steps
+from sparkmirror.operations.steps import (
+    Journal,
+    JournalStore,
+    Keep,
+    Note,
+    Step,
+    Teller,
+    finish_steps,
+    keeper,
+    take_steps,
+    undo_steps,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -54,13 +65,13 @@ class _JudgedDrain(Drain):
 class _JudgedFence(Fence):
     """From its end until it is lifted no record may be written."""
 
-    def __init__(self, flow: FlowConfig, source: Admin, claim: Callable[[float], None]) -> None:
-        super().__init__(flow, source)
+    def __init__(self, flow: FlowConfig, source: Admin, keep: Keep, claim: Callable[[float], None]) -> None:
+        super().__init__(flow, source, keep)
         self._claim = claim
 
-    def apply(self, note: Note) -> str:
+    def deny(self, note: Note) -> str:
         began = SYSTEM_CLOCK.monotonic()
-        sentence = super().apply(note)
+        sentence = super().deny(note)
         self._claim(began)
         return sentence
 
@@ -119,7 +130,7 @@ class Person:
         journal = TopicJournal(flow.target, flow.ledger_topics.status, kind, flow.name)
         try:
             with open_sides(flow, kind) as pair:
-                steps = self._steps(kind, pair, tell)
+                steps = self._steps(kind, pair, journal, tell)
                 if is_undone:
                     undo_steps(steps, journal, tell)
                 else:
@@ -150,7 +161,7 @@ class Person:
 
     def _judge_fence(self, journal: Journal, steps: Sequence[Step]) -> None:
         """A procedure that says at its end that topics of the source are fenced, in this run or a former one, has its
-        fence. It fences none that was not there when it began."""
+        fence."""
         notes = {step.name: journal.steps[step.name].note for step in steps}
         said = [note if name == "fence" else note.get("fence") for name, note in notes.items()]
         says = any(note and (note["bindings"] or note["stood"]) for note in said)
@@ -158,13 +169,14 @@ class Person:
         if says and self._lifted_at < self._fenced_at and not acls.has_fence("orders"):
             self._scene.checker.fail("the procedure ends, and the fence that it speaks of is not there")
 
-    def _steps(self, kind: str, pair: ClusterPair, tell: Teller) -> list[Step]:
+    def _steps(self, kind: str, pair: ClusterPair, journal: JournalStore, tell: Teller) -> list[Step]:
         flow = self._scene.flow
         assert pair.source is not None
         if kind == _BACK:
             return steps_back(self._scene, pair)
         groups = self._move_groups(kind, pair)
-        fence = _JudgedFence(flow, pair.source, self._claim)
+        keep = keeper(Fence.name, journal) if kind == "failover" else keeper(Follow.name, journal, part=Fence.name)
+        fence = _JudgedFence(flow, pair.source, keep, self._claim)
         if kind == "failover" and self.fences:
             return [fence, _JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge), groups]
         if kind == "failover":

@@ -14,6 +14,7 @@ from sparkmirror.kafka.acls import _create_request, _delete_request
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.operations.failover_run import Fence, Unfence
+from sparkmirror.operations.steps import Note
 from sparkmirror.sync.acls import fence_of
 
 SEEDS = range(8)
@@ -29,7 +30,7 @@ def test_a_fence_that_one_broker_knows_is_not_taken_for_one_that_all_know(seed: 
 
     def fence(source: Admin) -> None:
         _create_elsewhere(scene.source)
-        step = Fence(scene.flow, source)
+        step = Fence(scene.flow, source, _keep_nothing)
         step.apply(step.prepare())
         denied.extend(scene.source.acls.denies_writes(node, "orders") for node in scene.source.nodes)
 
@@ -47,7 +48,7 @@ def test_a_fence_that_is_just_removed_is_not_taken_for_one_that_stands(seed: int
         _hold_back(scene.source)
         scene.source.acls.handle(DELETE_ACLS, 0, _delete_request([fence_of("orders")]))
         scene.world.sleep(LEARN_SECONDS)
-        step = Fence(scene.flow, source)
+        step = Fence(scene.flow, source, _keep_nothing)
         step.apply(step.prepare())
 
     _play(scene, fence)
@@ -65,6 +66,10 @@ def test_a_fence_that_one_broker_does_not_know_yet_is_lifted_too(seed: int) -> N
 
     _play(scene, lift)
     assert not any(scene.source.acls.denies_writes(node, "orders") for node in scene.source.nodes)
+
+
+def _keep_nothing(note: Note) -> None:
+    raise AssertionError(f"no topic was made since the step began: {note}")
 
 
 def _create_elsewhere(source: Cluster) -> None:

@@ -111,6 +111,7 @@ def _steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Names
 def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Namespace) -> "list[Step]":
     from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups
     from sparkmirror.operations.failover_snapshot import look
+    from sparkmirror.operations.steps import keeper
 
     def moves() -> Any:
         return look(flow, cluster_pair, differences=False).moves(planned=not args.unplanned)
@@ -118,7 +119,8 @@ def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.N
     groups = MoveGroups(cluster_pair.target, moves)
     if cluster_pair.source is None:
         return [groups]
-    return [Fence(flow, cluster_pair.source), Drain(flow, cluster_pair.source, args.drain_seconds), groups]
+    fence = Fence(flow, cluster_pair.source, keeper(Fence.name, journal_of(flow, "failover")))
+    return [fence, Drain(flow, cluster_pair.source, args.drain_seconds), groups]
 
 
 def _print(args: argparse.Namespace, found: "Sequence[Readiness]") -> None:

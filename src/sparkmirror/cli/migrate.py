@@ -74,7 +74,7 @@ def _execute_run(args: argparse.Namespace) -> int:
     with open_sides(flow, "migrate") as cluster_pair:
         if cluster_pair.source is None:
             raise ClusterUnreachable(f"Cluster {flow.name.source} does not answer.", "A migration needs both.")
-        steps = _steps(config, flow, cluster_pair.source, cluster_pair.target, args)
+        steps = _steps(config, flow, (cluster_pair.source, cluster_pair.target), journal, args)
         if end(args, journal):
             return 0
         if args.undo:
@@ -97,13 +97,17 @@ def _prepare_ledger(flow: "FlowConfig", target: "Admin") -> None:
 
 
 def _steps(
-    config: "MirrorConfig", flow: "FlowConfig", source: "Admin", target: "Admin", args: argparse.Namespace
-) -> "list[Step]":
+    config: "MirrorConfig", flow: "FlowConfig", sides: "tuple[Admin, Admin]", journal: "TopicJournal",
+    args: argparse.Namespace,
+) -> "list[Step]":  # fmt: skip
     from sparkmirror.operations.cluster_pair import ClusterPair
     from sparkmirror.operations.failover_run import Fence, MoveGroups
     from sparkmirror.operations.failover_snapshot import look
     from sparkmirror.operations.migrate_run import Copy, CutOver, Follow, Prove
+    from sparkmirror.operations.steps import keeper
     from sparkmirror.runtime.options import RunOptions
+
+    source, target = sides
 
     def copy() -> int:
         from sparkmirror.runtime.start import run_mirror
@@ -118,7 +122,8 @@ def _steps(
     def moves() -> Any:
         return look(flow, ClusterPair(source, target), differences=False).moves(planned=True)
 
-    cut_over = CutOver(args.quiet_seconds, Fence(flow, source), args.fence)
+    fence = Fence(flow, source, keeper(Follow.name, journal, part=Fence.name))
+    cut_over = CutOver(args.quiet_seconds, fence, args.fence)
     return [
         Copy(flow, source, copy),
         Follow(flow, source, cut_over, mirror_until, tell),

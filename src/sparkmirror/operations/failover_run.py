@@ -17,7 +17,7 @@ from sparkmirror.kafka.groups import GroupOffsetsClient, delete_group_offsets
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import known_partitions, mirrored_offsets, mirrored_partitions
-from sparkmirror.operations.steps import Note
+from sparkmirror.operations.steps import Keep, Note
 from sparkmirror.sync.acls import fence_of
 
 _PATIENCE_SECONDS = 10.0
@@ -32,12 +32,34 @@ class Fence:
 
     name = "fence"
 
-    def __init__(self, flow: FlowConfig, source: Admin) -> None:
+    def __init__(self, flow: FlowConfig, source: Admin, keep: Keep) -> None:
         self._flow = flow
         self._source = source
+        self._keep = keep
 
     def prepare(self) -> Note:
-        wanted = _fences(self._flow, self._source)
+        return self._note_of(_fences(self._flow, self._source))
+
+    def apply(self, note: Note) -> str:
+        return self.deny(self.grow(note))
+
+    def grow(self, note: Note) -> Note:
+        """The note with the topics that were made since it was written; stored before they are fenced."""
+        more = _fences(self._flow, self._source) - {*_bindings(note), *_bindings(note, "stood")}
+        if not more:
+            return note
+        grown = {which: [*note[which], *some] for which, some in self._note_of(more).items()}
+        self._keep(grown)
+        return grown
+
+    def deny(self, note: Note) -> str:
+        """Fences what the note has."""
+        bindings = _bindings(note) + _bindings(note, "stood")
+        _raise_first(create_acls(self._source, bindings))
+        await_acls(self._source, there=bindings)
+        return f"nobody but super users may write to {len(bindings)} topics of {self._source.alias}"
+
+    def _note_of(self, wanted: set[AclBinding]) -> Note:
         there = agreed_acls(self._source, wanted)
         if there is None:
             raise SparkMirrorError(
@@ -48,12 +70,6 @@ class Fence:
             "bindings": [list(one) for one in sorted(wanted - there)],
             "stood": [list(one) for one in sorted(there)],
         }
-
-    def apply(self, note: Note) -> str:
-        bindings = _bindings(note) + _bindings(note, "stood")
-        _raise_first(create_acls(self._source, bindings))
-        await_acls(self._source, there=bindings)
-        return f"nobody but super users may write to {len(bindings)} topics of {self._source.alias}"
 
     def undo(self, note: Note) -> str:
         bindings = _bindings(note)
@@ -89,7 +105,8 @@ class Unfence:
 
 
 class Drain:
-    """A step that waits until the running mirror has copied all records that the source had when the step began."""
+    """A step that waits until the running mirror has copied all records that the source had when the step began. Begun
+    again, it waits for what has come since, too: what was to keep writers out may have been lifted meanwhile."""
 
     name = "drain"
 
@@ -100,13 +117,12 @@ class Drain:
 
     def prepare(self) -> Note:
         """The ends to reach. Raises OffsetsUnknown while the end of a partition is not known."""
-        partitions = mirrored_partitions(self._flow, self._source)
-        starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
-        return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
+        return {"ends": store_offsets(find_ends(self._flow, self._source))}
 
     def apply(self, note: Note) -> str:
-        """Waits. Raises SparkMirrorError that names the missing records when the time is over."""
-        ends = restore_offsets(note["ends"])
+        """Waits. Raises SparkMirrorError that names the missing records when the time is over, and OffsetsUnknown."""
+        ends, now = restore_offsets(note["ends"]), find_ends(self._flow, self._source)
+        ends |= {where: max(end, ends.get(where, 0)) for where, end in now.items()}
         ends_at = time.monotonic() + self._seconds_max
         while behind := plan_lacking(ends, mirrored_offsets(self._flow, self._source)):
             if time.monotonic() > ends_at:
@@ -231,6 +247,14 @@ def _fences(flow: FlowConfig, source: Admin) -> set[AclBinding]:
 
 def _bindings(note: Note, which: str = "bindings") -> list[AclBinding]:
     return [AclBinding(*fields) for fields in note[which]]
+
+
+def find_ends(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
+    """Where the mirrored partitions of the source that hold anything end now. Raises OffsetsUnknown while the end of
+    one is not known."""
+    partitions = mirrored_partitions(flow, source)
+    starts, ends = source.await_earliest_offsets(partitions), source.await_latest_offsets(partitions)
+    return {where: end for where, end in ends.items() if end > starts.get(where, 0)}
 
 
 def store_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:

@@ -14,7 +14,14 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover import plan_behind
-from sparkmirror.operations.failover_run import Fence, name_lacking, plan_lacking, restore_offsets, store_offsets
+from sparkmirror.operations.failover_run import (
+    Fence,
+    find_ends,
+    name_lacking,
+    plan_lacking,
+    restore_offsets,
+    store_offsets,
+)
 from sparkmirror.operations.steps import Note, Teller
 
 
@@ -30,6 +37,9 @@ class Proved(Protocol):
     @property
     def first_difference(self) -> str: ...
 
+    @property
+    def behind(self) -> int: ...
+
 
 class Copy:
     """A step that mirrors all records that the source has when it begins."""
@@ -44,9 +54,7 @@ class Copy:
 
     def prepare(self) -> Note:
         """The ends to reach. Raises OffsetsUnknown while the end of a partition is not known."""
-        partitions = mirrored_partitions(self._flow, self._source)
-        starts, ends = self._source.await_earliest_offsets(partitions), self._source.await_latest_offsets(partitions)
-        return {"ends": store_offsets({where: end for where, end in ends.items() if end > starts.get(where, 0)})}
+        return {"ends": store_offsets(find_ends(self._flow, self._source))}
 
     def apply(self, note: Note) -> str:
         """Copies. Raises the mirror's errors, and SparkMirrorError when it was stopped before the end."""
@@ -117,36 +125,40 @@ class _Watch:
         self._flow = flow
         self._source = source
         self._cut_over = cut_over
-        self._note = note
+        self._fence_note: Note | None = note["fence"]
         self._tell = tell
-        self._ends: Mapping[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, int] | None = None
         self._quiet_since = time.monotonic()
-        self._has_caught_up = False
+        self._caught_up: frozenset[str] | None = None
 
     def is_over(self) -> bool:
-        """Whether the condition is met. Raises OffsetsUnknown while the end of a partition is not known."""
+        """Whether the condition is met. Raises OffsetsUnknown while the end of a partition is not known, and what a
+        fence raises: it is tried again at the next look."""
         partitions = mirrored_partitions(self._flow, self._source)
         ends = self._source.latest_offsets(partitions).all()
         if ends != self._ends:
             self._ends, self._quiet_since = ends, time.monotonic()
         starts = self._source.earliest_offsets(partitions).all()
-        is_behind = bool(plan_behind(mirrored_offsets(self._flow, self._source), starts, ends, {}))
-        if not is_behind and not self._has_caught_up:
+        if plan_behind(mirrored_offsets(self._flow, self._source), starts, ends, {}):
+            return False
+        topics = frozenset(where.topic for where in partitions)
+        if self._caught_up is None or (self._fence_note is not None and not topics <= self._caught_up):
             self._catch_up()
-        return not is_behind and time.monotonic() - self._quiet_since >= self._cut_over.quiet_seconds
+            self._caught_up = topics
+        return self._ends is not None and time.monotonic() - self._quiet_since >= self._cut_over.quiet_seconds
 
     def _catch_up(self) -> None:
-        self._has_caught_up = True
-        source, fenced = self._flow.name.source, self._note["fence"]
-        if fenced is not None:
-            self._tell(Follow.name, self._cut_over.fence.apply(fenced))
-        else:
-            quiet = f"{self._cut_over.quiet_seconds:g} s"
+        if self._fence_note is None:
+            source, quiet = self._flow.name.source, f"{self._cut_over.quiet_seconds:g} s"
             self._tell(Follow.name, f"caught up: stop what writes to {source}; this ends when nobody has for {quiet}")
+            return
+        self._fence_note = self._cut_over.fence.grow(self._fence_note)
+        self._tell(Follow.name, self._cut_over.fence.deny(self._fence_note))
+        self._ends = None  # a record may have come after this look, and before the fence
 
 
 class Prove:
-    """A step that compares both clusters record for record."""
+    """A step that compares both clusters record for record, and finds that nothing is left to mirror."""
 
     name = "verify"
 
@@ -158,13 +170,20 @@ class Prove:
         return {}
 
     def apply(self, note: Note) -> str:  # noqa: ARG002
-        """Compares. Raises SparkMirrorError where the target differs from the source."""
+        """Compares. Raises SparkMirrorError where the target differs from the source, or lacks records of it."""
         found = self._verify()
         if found.verdict != "equal":
             where = f"; {found.first_difference}" if found.first_difference else ""
             raise SparkMirrorError(
                 f"{found.headline}{where}",
                 f"See `sparkmirror verify --flow '{self._flow.name}'`; mend it, and run this again.",
+            )
+        if found.behind:
+            flow = self._flow.name
+            raise SparkMirrorError(
+                f"{flow}: {flow.source} has {found.behind:,} offsets that are not mirrored: somebody has written since "
+                "the mirror stopped.",
+                "Stop all producers; then --forget, and run this again: only what is missing is copied.",
             )
         return found.headline
 

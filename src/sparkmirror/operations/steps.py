@@ -4,7 +4,7 @@ Each step notes the facts for undoing it before it changes anything. Pure apart 
 passed in; used by `operations.failover_run` and `operations.failback`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -14,9 +14,13 @@ Note = Mapping[str, Any]
 """The facts that a step noted before it changed anything, as JSON."""
 
 
+Keep = Callable[[Note], None]
+"""Stores what a step has found while it is applied, before it changes anything by it. Raises ClusterError."""
+
+
 class Step(Protocol):
     """One step of a procedure. `apply` and `undo` may be called again after they were interrupted, with the same
-    note."""
+    note, or with the last one that it kept."""
 
     name: str
 
@@ -96,9 +100,21 @@ def take_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
             journal = journal.with_step(step.name, taken)
             store.save(journal)
         sentence = step.apply(taken.note)
-        journal = journal.with_step(step.name, Taken(taken.note, sentence))
+        journal = store.load()  # the step may have kept a greater note
+        journal = journal.with_step(step.name, replace(journal.steps[step.name], sentence=sentence))
         store.save(journal)
         tell(step.name, sentence)
+
+
+def keeper(name: str, store: JournalStore, part: str = "") -> Keep:
+    """Keeps a note of the step that is being applied, or the `part` of it that is another step's."""
+
+    def keep(note: Note) -> None:
+        journal = store.load()
+        whole = {**journal.steps[name].note, part: note} if part else note
+        store.save(journal.with_step(name, Taken(whole)))
+
+    return keep
 
 
 def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:

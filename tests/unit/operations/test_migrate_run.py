@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.operations import migrate_run
+from sparkmirror.operations import failover_run, migrate_run
 from sparkmirror.operations.migrate_run import Copy, CutOver, Follow, Prove
 
 HERE = TopicPartition("orders", 0)
@@ -50,6 +50,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
     found = Ledger()
     monkeypatch.setattr(migrate_run, "mirrored_offsets", lambda *_: {HERE: found.offset})
     monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_: [HERE])
+    monkeypatch.setattr(failover_run, "mirrored_partitions", lambda *_: [HERE])
     return found
 
 
@@ -73,16 +74,24 @@ def test_a_copy_that_was_stopped_is_not_done(ledger: Ledger) -> None:
 
 
 class Fence:
-    """Notes what was asked of it."""
+    """Notes what was asked of it. Its cluster does not answer the first `refusals` times."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusals: int = 0) -> None:
         self.asked: list[str] = []
+        self.refusals = refusals
 
     def prepare(self) -> dict[str, Any]:
         return {"bindings": []}
 
-    def apply(self, _: object) -> str:
-        self.asked.append("apply")
+    def grow(self, note: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append("grow")
+        return {"bindings": [*note["bindings"], "one more"]}
+
+    def deny(self, note: dict[str, Any]) -> str:
+        self.asked.append(f"deny {len(note['bindings'])}")
+        if self.refusals:
+            self.refusals -= 1
+            raise ClusterUnreachable("no broker answers")
         return "nobody may write"
 
     def undo(self, _: object) -> str:
@@ -138,9 +147,57 @@ def test_following_waits_for_the_source_to_be_quiet_and_fences_once_it_has_caugh
     note = step.prepare()
     with pytest.raises(SparkMirrorError, match="stopped while following"):
         step.apply(note)
-    assert (asked, fence.asked) == ([False] * 3, ["apply"])
+    assert (asked, fence.asked) == ([False] * 3, ["grow", "deny 1"])
     without_word = Follow(Flow(), source, CutOver(60.0, fence), mirror_until, lambda *_: None)  # type: ignore[arg-type]
     assert without_word.undo(note) == "all may write", "the note says that there is a fence"
+
+
+def test_a_fence_that_could_not_be_applied_is_tried_again(ledger: Ledger) -> None:
+    source, fence, ends = Source(), Fence(refusals=1), list[bool]()
+    ledger.offset = 100
+
+    def mirror_until(is_over: Any) -> bool:
+        with pytest.raises(ClusterUnreachable):
+            is_over()
+        ends.extend(is_over() for _ in range(2))
+        return ends[-1]
+
+    step = Follow(Flow(), source, CutOver(0.0, fence, True), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    step.apply(step.prepare())
+    assert fence.asked == ["grow", "deny 1", "grow", "deny 2"]
+    assert ends == [False, True], "the end is looked for behind the fence"
+
+
+def test_what_came_between_the_last_look_and_the_fence_is_waited_for(ledger: Ledger) -> None:
+    source, fence, ends = Source(), Fence(), list[bool]()
+    ledger.offset = 100
+
+    def mirror_until(is_over: Any) -> bool:
+        ends.append(is_over())
+        source.end = 150
+        ends.append(is_over())
+        ledger.offset = 150
+        ends.append(is_over())
+        return ends[-1]
+
+    step = Follow(Flow(), source, CutOver(0.0, fence, True), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    step.apply(step.prepare())
+    assert (ends, fence.asked) == ([False, False, True], ["grow", "deny 1"])
+
+
+def test_a_topic_that_is_made_while_following_is_fenced_too(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, fence = Source(), Fence()
+    ledger.offset = 100
+
+    def mirror_until(is_over: Any) -> bool:
+        assert not is_over()
+        monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_: [HERE, TopicPartition("payments", 0)])
+        assert not is_over(), "it is fenced first"
+        return bool(is_over())
+
+    step = Follow(Flow(), source, CutOver(0.0, fence, True), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    step.apply(step.prepare())
+    assert fence.asked == ["grow", "deny 1", "grow", "deny 2"]
 
 
 @dataclass
@@ -148,6 +205,7 @@ class Proved:
     verdict: str
     headline: str = "A->B: DIFFERENT"
     first_difference: str = "orders-0 at upstream offset 7, downstream offset 9 (value)"
+    behind: int = 0
 
 
 def test_a_target_that_differs_ends_the_migration_with_the_first_difference() -> None:
@@ -155,3 +213,8 @@ def test_a_target_that_differs_ends_the_migration_with_the_first_difference() ->
     for verdict in ("different", "unproven"):
         with pytest.raises(SparkMirrorError, match=re.escape("orders-0 at upstream offset 7")):
             Prove(Flow(), lambda verdict=verdict: Proved(verdict)).apply({})  # type: ignore[arg-type]
+
+
+def test_records_that_came_after_the_cut_over_end_the_migration() -> None:
+    with pytest.raises(SparkMirrorError, match="A->B: A has 3 offsets that are not mirrored"):
+        Prove(Flow(), lambda: Proved("equal", "all equal", "", 3)).apply({})  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""The steps of a failover on made-up clusters: what a step that is begun again asks once more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.flows import flow_of
+
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.answers import AclBinding
+from sparkmirror.model import TopicPartition
+from sparkmirror.operations import failover_run
+from sparkmirror.operations.failover_run import Drain, Fence
+from sparkmirror.operations.steps import Journal, Note, keeper, take_steps, undo_steps
+from sparkmirror.sync.acls import fence_of
+
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
+
+
+@dataclass
+class Source:
+    """A cluster by what the steps are told of it."""
+
+    ends: dict[TopicPartition, int]
+    mirrored: dict[TopicPartition, int] = field(default_factory=dict)
+    acls: set[AclBinding] = field(default_factory=set)
+    is_up: bool = True
+    alias: str = "A"
+
+    @property
+    def connection(self) -> Any:
+        return SimpleNamespace(wait=lambda _: False)
+
+    def create(self, _: object, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
+        if not self.is_up:
+            raise SparkMirrorError("no broker answers")
+        self.acls |= set(bindings)
+        return dict.fromkeys(bindings)
+
+    def delete(self, _: object, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
+        self.acls -= set(bindings)
+        return dict.fromkeys(bindings)
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Source:
+    source = Source({ORDERS: 100})
+    for name, answer in {
+        "mirrored_partitions": lambda *_: source.ends.keys(),
+        "known_partitions": lambda *_: (),
+        "mirrored_offsets": lambda *_: source.mirrored,
+        "find_ends": lambda *_: dict(source.ends),
+        "agreed_acls": lambda _, among: source.acls.intersection(among),
+        "create_acls": source.create,
+        "delete_acls": source.delete,
+        "await_acls": lambda *_, **__: None,
+    }.items():
+        monkeypatch.setattr(failover_run, name, answer)
+    return source
+
+
+@dataclass
+class Store:
+    journal: Journal = field(default_factory=Journal)
+
+    def load(self) -> Journal:
+        return self.journal
+
+    def save(self, journal: Journal) -> None:
+        self.journal = journal
+
+
+def tell(step: str, sentence: str) -> None:
+    assert step and sentence
+
+
+def test_a_drain_that_is_begun_again_waits_for_what_has_come_since(source: Source) -> None:
+    drain, store = Drain(flow_of(), source, 0.0), Store()  # type: ignore[arg-type]
+    with pytest.raises(SparkMirrorError, match="orders-0 lacks 100"):
+        take_steps([drain], store, tell)
+    source.ends = {ORDERS: 120, PAYMENTS: 5}
+    source.mirrored = {ORDERS: 110}
+    with pytest.raises(SparkMirrorError, match="orders-0 lacks 10, payments-0 lacks 5"):
+        take_steps([drain], store, tell)
+    source.mirrored = {ORDERS: 120, PAYMENTS: 5}
+    take_steps([drain], store, tell)
+    assert "all 2 partitions" in store.journal.steps["drain"].sentence
+
+
+def test_a_drain_does_not_forget_an_end_that_its_source_no_longer_tells(source: Source) -> None:
+    drain = Drain(flow_of(), source, 0.0)  # type: ignore[arg-type]
+    note = drain.prepare()
+    source.ends = {ORDERS: 40}
+    source.mirrored = {ORDERS: 40}
+    with pytest.raises(SparkMirrorError, match="orders-0 lacks 60"):
+        drain.apply(note)
+
+
+def test_a_fence_that_is_begun_again_takes_in_new_topics_and_lifts_them_too(source: Source) -> None:
+    store = Store()
+    stood = fence_of("payments")
+    fence = Fence(flow_of(), source, keeper("fence", store))  # type: ignore[arg-type]
+    source.is_up = False
+    with pytest.raises(SparkMirrorError, match="no broker answers"):
+        take_steps([fence], store, tell)
+    source.ends, source.acls = {ORDERS: 1, PAYMENTS: 1, TopicPartition("audit", 0): 1}, {stood}
+    with pytest.raises(SparkMirrorError, match="no broker answers"):
+        take_steps([fence], store, tell)
+    assert topics(store.journal.steps["fence"].note) == (["orders", "audit"], ["payments"]), "noted before it is fenced"
+    source.is_up = True
+    take_steps([fence], store, tell)
+    assert source.acls == {stood, fence_of("orders"), fence_of("audit")}
+    assert store.journal.steps["fence"].sentence.endswith("write to 3 topics of A")
+    undo_steps([fence], store, tell)
+    assert source.acls == {stood}
+
+
+def test_a_part_of_a_note_is_kept_beside_the_rest(source: Source) -> None:
+    store = Store()
+
+    class Holder:
+        name = "follow"
+
+        def prepare(self) -> Note:
+            return {"fence": {"bindings": [], "stood": []}, "ends": 7}
+
+        def apply(self, note: Note) -> str:
+            fence = Fence(flow_of(), source, keeper(self.name, store, part="fence"))  # type: ignore[arg-type]
+            fence.grow(note["fence"])
+            return "done"
+
+        def undo(self, note: Note) -> str:
+            raise AssertionError(note)
+
+    take_steps([Holder()], store, tell)
+    taken = store.journal.steps["follow"]
+    assert (taken.sentence, taken.note["ends"], topics(taken.note["fence"])) == ("done", 7, (["orders"], []))
+
+
+def topics(note: Note) -> tuple[list[str], ...]:
+    return tuple([AclBinding(*one).topic for one in note[which]] for which in ("bindings", "stood"))
