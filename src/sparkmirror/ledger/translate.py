@@ -86,7 +86,7 @@ class Translator:
         the log that the map is of: `ledger.target_logs` settles that."""
         home = self._home(partition)
         if home is not None:
-            return self._answer(home, self._back(home, offset))
+            return self._back(home, offset)
         remote = TopicPartition(self.policy.format_remote_topic(self.flow.source, partition.topic), partition.partition)
         found = self.maps.map_of(partition)
         topic_id = NO_TOPIC_ID if found is None else found.topic_id
@@ -131,14 +131,13 @@ class Translator:
         topic = self.policy.upstream_topic(partition.topic)
         return None if topic is None else TopicPartition(topic, partition.partition)
 
-    def _back(self, home: TopicPartition, offset: int) -> Translation | None:
+    def _back(self, home: TopicPartition, offset: int) -> Translated | None:
+        """In the topic that was the opposite flow's source: one that was made again since has another id."""
         found = self.opposite.map_of(home) if self.opposite is not None else None
-        return None if found is None else found.translate_back(offset)
+        return None if found is None else self._answer(home, found.translate_back(offset), found.source_id)
 
     @staticmethod
-    def _answer(
-        partition: TopicPartition, found: Translation | None, topic_id: UUID = NO_TOPIC_ID
-    ) -> Translated | None:
+    def _answer(partition: TopicPartition, found: Translation | None, topic_id: UUID) -> Translated | None:
         return None if found is None else Translated(partition, found.offset, found.exact, topic_id)
 
 

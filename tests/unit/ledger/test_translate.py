@@ -20,8 +20,8 @@ OURS, OTHER = UUID(int=7), UUID(int=8)
 KEEPS = ORDERS.topic.__eq__
 
 
-def view(alias: str, partition: TopicPartition, *spans: tuple[int, int, int]) -> MapView:
-    found = OffsetMap(spans[0][0])
+def view(alias: str, partition: TopicPartition, *spans: tuple[int, int, int], source_id: UUID = NO_TOPIC_ID) -> MapView:
+    found = OffsetMap(spans[0][0], NO_TOPIC_ID, source_id)
     for span in spans:
         found.append(*span)
     maps = MapView(alias)
@@ -61,6 +61,16 @@ def test_a_group_goes_home_by_the_opposite_flows_map() -> None:
     known = Translator(FlowName("B", "A"), POLICY, MapView("B"), opposite=opposite)
     assert known.translate(REMOTE, 3) == Translated(ORDERS, 4, True)
     assert known.translate(TopicPartition("A.other", 3), 3) is None
+
+
+def test_a_group_goes_to_the_beginning_of_a_home_that_was_made_again() -> None:
+    """Its log has other records than those that the group has read of the former one."""
+    opposite = view("A", ORDERS, (0, 10, 0), source_id=OURS)
+    home = Translator(FlowName("B", "A"), POLICY, MapView("B"), opposite=opposite).translate(REMOTE, 7)
+    same, again = ({ORDERS: Extent("orders", topic_id, 20)} for topic_id in (OURS, OTHER))
+    found, former = settle_known(home, same), settle_known(home, again)
+    assert found is not None and (found.offset, found.exact) == (7, True)
+    assert former is not None and (former.offset, former.exact, former.cut) == (0, False, True)
 
 
 def test_only_the_last_hop_is_undone_on_the_way_home() -> None:
