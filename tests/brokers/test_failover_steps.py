@@ -1,12 +1,16 @@
 """Steps of a failover and of the way back on real brokers, without a mirror: groups taken back, names that stay."""
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from tests.brokers.offset_story import told
+from tests.oracle import DEADLINE_SECONDS_LEAST, Client
 
 from sparkmirror.cli.main import main
 from sparkmirror.kafka.group_answers import Committed
@@ -48,6 +52,47 @@ def test_moved_groups_are_taken_back_unless_they_have_moved_on(
         story.target_groups.commit(group, {first: Committed(40)})
         step.undo(note)
         assert story.on_target(group) == {first: Committed(10, "before")}
+
+
+def test_a_group_that_has_got_members_is_left_to_them_and_the_others_move(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    source, target = ({"bootstrap.servers": one.bootstrap_servers} for one in (source_cluster, target_cluster))
+    with told(source, target, unique("east")) as story:
+        alias = story.flow.name.source
+        topic = f"orders-{alias}"
+        busy, idle, new = f"a-busy-{alias}", f"b-idle-{alias}", f"c-new-{alias}"
+        story.make_topic(topic)
+        where = TopicPartition(story.flow.remote_topic(topic), 0)
+        story.target_groups.commit(busy, {where: Committed(10)})
+        moves = {group: {where: Committed(40)} for group in (busy, idle, new)}
+        step = MoveGroups(story.target, lambda: moves)
+        note = step.prepare()
+        with member(target, busy, where.topic):
+            said = step.apply(note)
+            assert said == (
+                f"2 groups stand on backup where they go on (2 partitions); left alone, since they have members there: "
+                f"{busy}"
+            )
+            assert [story.on_target(group) for group in (busy, idle)] == [{where: Committed(10)}, moves[idle]]
+        with member(target, new, where.topic):
+            assert "1 were left" in step.undo(note)
+            assert [story.on_target(group) for group in (idle, new)] == [{}, moves[new]]
+
+
+@contextmanager
+def member(client: Client, group: str, topic: str) -> Iterator[None]:
+    """The group has one that has joined; it commits nothing."""
+    consumer = Consumer({**client, "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    ends_at = time.monotonic() + DEADLINE_SECONDS_LEAST
+    while not consumer.assignment():
+        consumer.poll(0.1)
+        assert time.monotonic() < ends_at, f"{group} got nothing"
+    try:
+        yield
+    finally:
+        consumer.close()
 
 
 def test_where_names_stay_the_reverse_flow_starts_behind_what_came_from_the_old_primary(

@@ -92,7 +92,7 @@ class JudgedMove(MoveGroups):
 
     def apply(self, note: Note) -> str:
         sentence = super().apply(note)
-        for where, one in self._places.items():
+        for where, one in self._places.items() if "left alone" not in sentence else ():
             self._judge(where, one)
         return sentence
 

@@ -70,11 +70,14 @@ def journal_of(flow: "FlowConfig", procedure: str) -> "TopicJournal":
 
 
 def end(args: argparse.Namespace, journal: "TopicJournal") -> bool:
-    """Does what `--finish` and `--forget` ask for; whether that was all."""
+    """Does what `--finish` and `--forget` ask for; whether that was all. What is final then is said once more, as which
+    groups were left alone."""
     from sparkmirror.operations.steps import finish_steps
 
     if args.finish:
         finish_steps(journal)
+        for name, taken in journal.load().steps.items():
+            tell(name, taken.sentence)
         tell("finish", "from here on nothing is undone")
     elif args.forget:
         journal.forget()

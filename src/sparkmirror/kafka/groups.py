@@ -42,6 +42,7 @@ _PAUSE_SECONDS = 0.1
 UNKNOWN_MEMBER_ID = 25
 _LISTING = "listing groups"
 _NO_GROUP = frozenset({69})  # GROUP_ID_NOT_FOUND: nothing committed
+_HAS_MEMBERS = frozenset({68, 86})  # NON_EMPTY_GROUP, GROUP_SUBSCRIBED_TO_TOPIC
 
 
 class GroupIsActive(ClusterError):
@@ -168,7 +169,8 @@ def commit_group_offsets(admin: Admin, group: str, offsets: GroupOffsets) -> dic
 
 
 def delete_group_offsets(admin: Admin, group: str, partitions: Iterable[TopicPartition]) -> None:
-    """Forgets what the group, which must have no members, has committed for `partitions`. Raises ClusterError."""
+    """Forgets what the group has committed for `partitions`. Raises GroupIsActive where it has members, and
+    ClusterError."""
     wanted = sorted(set(partitions))
     if not wanted:
         return
@@ -177,9 +179,15 @@ def delete_group_offsets(admin: Admin, group: str, partitions: Iterable[TopicPar
     if home.error_code != NO_ERROR:
         raise refusal(home.error_code, admin.alias, doing, home.error_message)
     deleted = admin.connection.ask(partial(_delete_request, group, wanted), doing, home.node_id)
-    for code in (deleted.error_code, *(code for _, code in _codes(deleted))):
-        if code != NO_ERROR and code not in _NO_GROUP:
-            raise refusal(code, admin.alias, doing)
+    codes = {deleted.error_code, *(code for _, code in _codes(deleted))} - {NO_ERROR} - _NO_GROUP
+    if codes & _HAS_MEMBERS:
+        raise _is_active(admin, group)
+    if codes:
+        raise refusal(min(codes), admin.alias, doing)
+
+
+def _is_active(admin: Admin, group: str) -> GroupIsActive:
+    return GroupIsActive(f"Group {group} is active on {admin.alias}: only its members commit its offsets.")
 
 
 class GroupOffsetsClient:
@@ -254,7 +262,7 @@ class GroupOffsetsClient:
         self, group: str, codes: Mapping[TopicPartition, int], doing: str
     ) -> dict[TopicPartition, SparkMirrorError]:
         if UNKNOWN_MEMBER_ID in codes.values():
-            raise GroupIsActive(f"Group {group} is active on {self._admin.alias}: only its members commit its offsets.")
+            raise _is_active(self._admin, group)
         return {
             partition: refusal(code, self._admin.alias, f"{doing} ({partition})")
             for partition, code in codes.items()

@@ -4,7 +4,7 @@ Applied by `operations.steps`, from `cli.failover`, `cli.failback` and `cli.migr
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -13,7 +13,7 @@ from sparkmirror.kafka.acls import agreed_acls, await_acls, create_acls, delete_
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
-from sparkmirror.kafka.groups import GroupOffsetsClient, delete_group_offsets
+from sparkmirror.kafka.groups import GroupIsActive, GroupOffsetsClient, delete_group_offsets
 from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import known_partitions, mirrored_offsets, mirrored_partitions
@@ -138,7 +138,8 @@ class Drain:
 
 
 class MoveGroups:
-    """A step that commits offsets for groups without members, only forward. Its note has the offsets from before."""
+    """A step that commits offsets for groups without members, only forward, and names the others. Its note has the
+    offsets from before."""
 
     def __init__(self, cluster: Admin, moves: Callable[[], Mapping[str, GroupOffsets]], name: str = "groups") -> None:
         """`moves` is called once, when the step begins."""
@@ -159,21 +160,24 @@ class MoveGroups:
         }
 
     def apply(self, note: Note) -> str:
+        """Commits. A group that has got members since the note is left to them, as one that had some before."""
         self._refuse_other_topics(note)
         now = self._read(note["groups"])
-        count = 0
+        count, left = 0, []
         for group, moves in note["groups"].items():
             wanted = {_where(one): Committed(one["after"], one["note"]) for one in moves}
             forward = {
                 where: after for where, after in wanted.items() if is_forward(now[group].get(where), after.offset)
             }
-            if forward:
-                _raise_any(self._client.commit(group, forward))
-            count += len(wanted)
-        return f"{len(note['groups'])} groups stand on {self._cluster.alias} where they go on ({count} partitions)"
+            if forward and not self._commit(group, forward):
+                left.append(group)
+            else:
+                count += len(wanted)
+        stand = len(note["groups"]) - len(left)
+        return f"{stand} groups stand on {self._cluster.alias} where they go on ({count} partitions){_name_left(left)}"
 
     def undo(self, note: Note) -> str:
-        """Takes commits back where the group has not moved since and the topics are the same."""
+        """Takes commits back where the group has not moved since, has no members, and the topics are the same."""
         now = self._read(note["groups"])
         others_now = self._other_topics(note)
         undone = left = 0
@@ -182,16 +186,30 @@ class MoveGroups:
             left += len(noted) - len(moves)
             stands = {_where(one): _offset(now[group].get(_where(one))) for one in moves}
             mine = [one for one in moves if stands[_where(one)] == one["after"]]
-            back = {
-                _where(one): Committed(one["before"], one["before_note"]) for one in mine if one["before"] is not None
-            }
-            if back:
-                _raise_any(self._client.commit(group, back))
-            delete_group_offsets(self._cluster, group, [_where(one) for one in mine if one["before"] is None])
             others = sum(stands[_where(one)] not in (one["before"], one["after"]) for one in moves)
+            if not self._take_back(group, mine):
+                others += len(mine)
             undone, left = undone + len(moves) - others, left + others
-        also = f"; {left} were left, their groups or topics have moved on" if left else ""
+        also = f"; {left} were left, their groups or topics have moved on, or have members" if left else ""
         return f"{undone} offsets on {self._cluster.alias} are as before{also}"
+
+    def _take_back(self, group: str, moves: Sequence[Mapping[str, Any]]) -> bool:
+        back = {_where(one): Committed(one["before"], one["before_note"]) for one in moves if one["before"] is not None}
+        if back and not self._commit(group, back):
+            return False
+        try:
+            delete_group_offsets(self._cluster, group, [_where(one) for one in moves if one["before"] is None])
+        except GroupIsActive:
+            return False
+        return True
+
+    def _commit(self, group: str, offsets: GroupOffsets) -> bool:
+        """Whether the group has no members, and takes the offsets. Raises ClusterError where they are refused."""
+        try:
+            _raise_any(self._client.commit(group, offsets))
+        except GroupIsActive:
+            return False
+        return True
 
     def _topic_ids(self, names: Collection[str]) -> dict[str, str]:
         return {name: str(topic.topic_id) for name, topic in self._cluster.list_topics(names).items()}
@@ -227,6 +245,13 @@ def note_move(where: TopicPartition, before: Committed | None, after: Committed)
         "after": after.offset,
         "note": after.metadata,
     }
+
+
+def _name_left(groups: Sequence[str]) -> str:
+    if not groups:
+        return ""
+    shown, more = ", ".join(groups[:_SHOWN_MAX]), len(groups) - _SHOWN_MAX
+    return f"; left alone, since they have members there: {shown}{f' and {more} more' if more > 0 else ''}"
 
 
 def _where(move: Mapping[str, Any]) -> TopicPartition:
