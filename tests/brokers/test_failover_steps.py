@@ -2,22 +2,27 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer
-from tests.brokers.offset_story import told
+from tests.brokers.offset_story import Story, told
+from tests.brokers.test_stale_offsets import Scene
 from tests.oracle import DEADLINE_SECONDS_LEAST, Client
 
 from sparkmirror.cli.main import main
-from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.errors import SparkMirrorError
+from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
-from sparkmirror.operations.failover_run import MoveGroups
+from sparkmirror.operations.cluster_pair import ClusterPair
+from sparkmirror.operations.failover_run import MoveGroups, Moves
+from sparkmirror.operations.failover_snapshot import look
 from sparkmirror.testing.kafka import KafkaCluster
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -34,7 +39,7 @@ def test_moved_groups_are_taken_back_unless_they_have_moved_on(
         first, second = (TopicPartition(story.flow.remote_topic(topic), number) for number in range(2))
         story.target_groups.commit(group, {first: Committed(10, "before")})
         moves = {group: {first: Committed(40), second: Committed(50, "note")}, new: {first: Committed(7)}}
-        step = MoveGroups(story.target, lambda: moves)
+        step = MoveGroups(story.target, lambda: Moves(moves, ids_of(story, moves)))
         note = json.loads(json.dumps(step.prepare()))
         assert story.on_target(group) == {first: Committed(10, "before")}, "preparing changes nothing"
 
@@ -66,7 +71,7 @@ def test_a_group_that_has_got_members_is_left_to_them_and_the_others_move(
         where = TopicPartition(story.flow.remote_topic(topic), 0)
         story.target_groups.commit(busy, {where: Committed(10)})
         moves = {group: {where: Committed(40)} for group in (busy, idle, new)}
-        step = MoveGroups(story.target, lambda: moves)
+        step = MoveGroups(story.target, lambda: Moves(moves, ids_of(story, moves)))
         note = step.prepare()
         with member(target, busy, where.topic):
             said = step.apply(note)
@@ -93,6 +98,37 @@ def member(client: Client, group: str, topic: str) -> Iterator[None]:
         yield
     finally:
         consumer.close()
+
+
+def test_offsets_of_a_topic_that_is_made_again_behind_the_look_are_not_committed(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    source, target = ({"bootstrap.servers": one.bootstrap_servers} for one in (source_cluster, target_cluster))
+    with told(source, target, unique("east")) as story:
+        alias = story.flow.name.source
+        topic, group = f"orders-{alias}", f"billing-{alias}"
+        remote = story.flow.remote_topic(topic)
+        where = TopicPartition(remote, 0)
+        story.make_topic(topic)
+        story.map(TopicPartition(topic, 0), (0, 100, 0))
+        story.source_groups.commit(group, {TopicPartition(topic, 0): Committed(40)})
+
+        def moves() -> Moves:
+            found = look(story.flow, ClusterPair(story.source, story.target), differences=False)
+            assert found.moves(planned=True) == {group: {where: Committed(40)}}
+            Scene(story, TopicPartition(topic, 0), where, group).recreate(300)
+            return Moves(found.moves(planned=True), found.topic_ids)
+
+        step = MoveGroups(story.target, moves)
+        note = step.prepare()
+        with pytest.raises(SparkMirrorError, match=f"Topic {remote} on backup is not there, or was made again"):
+            step.apply(note)
+        assert story.on_target(group) == {}
+
+
+def ids_of(story: Story, moves: Mapping[str, GroupOffsets]) -> Mapping[str, UUID]:
+    names = {where.topic for offsets in moves.values() for where in offsets}
+    return {name: topic.topic_id for name, topic in story.target.list_topics(names).items()}
 
 
 def test_where_names_stay_the_reverse_flow_starts_behind_what_came_from_the_old_primary(

@@ -10,7 +10,7 @@ from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair
 from sparkmirror.operations.failback import look_back
-from sparkmirror.operations.failover_run import MoveGroups, Unfence
+from sparkmirror.operations.failover_run import MoveGroups, Moves, Unfence
 from sparkmirror.operations.reverse_start import StartReverse
 from sparkmirror.operations.steps import Journal, Note, Step
 
@@ -25,11 +25,12 @@ def steps_back(scene: "Scene", pair: ClusterPair) -> list[Step]:
     source, flow = pair.source, scene.flow
     assert source is not None
 
-    def moves() -> Mapping[str, Mapping[TopicPartition, object]]:
-        return look_back(flow, source, pair.target).moves
+    def moves() -> Moves:
+        found = look_back(flow, source, pair.target)
+        return Moves(found.moves, found.topic_ids)
 
     start = StartReverse(flow, source, lambda: _judged_starts(scene, pair))
-    home = MoveGroups(source, moves)  # type: ignore[arg-type]
+    home = MoveGroups(source, moves)
     return [_JudgedUnfence(scene, pair), start, *keeping_steps(scene, pair), home]
 
 

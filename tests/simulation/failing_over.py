@@ -17,10 +17,9 @@ from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.group_answers import GroupOffsets
 from sparkmirror.model import TopicPartition, is_another_topic
 from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
-from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, restore_offsets
+from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, Moves, restore_offsets
 from sparkmirror.operations.failover_snapshot import look
 from sparkmirror.operations.journal import TopicJournal
 from sparkmirror.operations.migrate_run import Copy, CutOver, Follow
@@ -186,8 +185,9 @@ class Person:
         return [Copy(flow, pair.source, self._copy), follow, groups]
 
     def _move_groups(self, kind: str, pair: ClusterPair) -> MoveGroups:
-        def moves() -> Mapping[str, GroupOffsets]:
-            return look(self._scene.flow, pair, differences=False).moves(planned=True)
+        def moves() -> Moves:
+            found = look(self._scene.flow, pair, differences=False)
+            return Moves(found.moves(planned=True), found.topic_ids)
 
         if self._scene.script.kept is None:
             return MoveGroups(pair.target, moves)

@@ -10,13 +10,12 @@ from tests.simulation.cluster import Partition
 from tests.simulation.consumers import GROUP
 
 from sparkmirror.batch.records import Record
-from sparkmirror.kafka.group_answers import GroupOffsets
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair
 from sparkmirror.operations.failback import look_back
-from sparkmirror.operations.failover_run import MoveGroups
+from sparkmirror.operations.failover_run import MoveGroups, Moves
 from sparkmirror.operations.kept_return import Ends as LogEnds
 from sparkmirror.operations.kept_return import KeptReturn, offsets_to_compare
 from sparkmirror.operations.reverse_start import KeepReverse
@@ -75,7 +74,7 @@ def _losses(scene: "Scene", where: TopicPartition) -> object:
 class JudgedMove(MoveGroups):
     """`places` are those of the step's note, which another run may have begun."""
 
-    def __init__(self, scene: "Scene", pair: ClusterPair, moves: Callable[[], Mapping[str, GroupOffsets]],
+    def __init__(self, scene: "Scene", pair: ClusterPair, moves: Callable[[], Moves],
                  places: dict[TopicPartition, Place]) -> None:  # fmt: skip
         super().__init__(pair.target, moves)
         self._scene = scene

@@ -98,7 +98,7 @@ def _execute_plan(args: argparse.Namespace) -> int:
 def _execute_run(args: argparse.Namespace) -> int:
     """Takes the steps, undoes or ends them. Raises ConfigError, ClusterError, SparkMirrorError."""
     from sparkmirror.operations.failback import look_back
-    from sparkmirror.operations.failover_run import MoveGroups, Unfence
+    from sparkmirror.operations.failover_run import MoveGroups, Moves, Unfence
     from sparkmirror.operations.reverse_start import KeepReverse, StartReverse
     from sparkmirror.operations.steps import Step, take_steps, undo_steps
 
@@ -107,6 +107,11 @@ def _execute_run(args: argparse.Namespace) -> int:
     if end(args, journal):
         return 0
     with _both(flow) as (source, target):
+
+        def moves() -> Moves:
+            found = look_back(flow, source, target)
+            return Moves(found.moves, found.topic_ids)
+
         steps: list[Step] = [
             Unfence(flow, source),
             StartReverse(flow, source, lambda: look_back(flow, source, target).starts),
@@ -115,7 +120,7 @@ def _execute_run(args: argparse.Namespace) -> int:
                 if flow.preserves_offsets
                 else ()
             ),
-            MoveGroups(source, lambda: look_back(flow, source, target).moves),
+            MoveGroups(source, moves),
         ]
         if args.undo:
             undo_steps(steps, journal, tell)

@@ -109,12 +109,13 @@ def _steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Names
 
 
 def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Namespace) -> "list[Step]":
-    from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups
+    from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, Moves
     from sparkmirror.operations.failover_snapshot import look
     from sparkmirror.operations.steps import keeper
 
-    def moves() -> Any:
-        return look(flow, cluster_pair, differences=False).moves(planned=not args.unplanned)
+    def moves() -> Moves:
+        found = look(flow, cluster_pair, differences=False)
+        return Moves(found.moves(planned=not args.unplanned), found.topic_ids)
 
     groups = MoveGroups(cluster_pair.target, moves)
     if cluster_pair.source is None:

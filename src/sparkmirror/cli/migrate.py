@@ -101,7 +101,7 @@ def _steps(
     args: argparse.Namespace,
 ) -> "list[Step]":  # fmt: skip
     from sparkmirror.operations.cluster_pair import ClusterPair
-    from sparkmirror.operations.failover_run import Fence, MoveGroups
+    from sparkmirror.operations.failover_run import Fence, MoveGroups, Moves
     from sparkmirror.operations.failover_snapshot import look
     from sparkmirror.operations.migrate_run import Copy, CutOver, Follow, Prove
     from sparkmirror.operations.steps import keeper
@@ -119,8 +119,9 @@ def _steps(
 
         return run_until(config, RunOptions(debug=args.debug), is_over)
 
-    def moves() -> Any:
-        return look(flow, ClusterPair(source, target), differences=False).moves(planned=True)
+    def moves() -> Moves:
+        found = look(flow, ClusterPair(source, target), differences=False)
+        return Moves(found.moves(planned=True), found.topic_ids)
 
     fence = Fence(flow, source, keeper(Follow.name, journal, part=Fence.name))
     cut_over = CutOver(args.quiet_seconds, fence, args.fence)

@@ -10,9 +10,10 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterError
@@ -179,7 +180,7 @@ def _content(record: TailRecord) -> tuple[object, ...]:
 @dataclass(frozen=True, slots=True)
 class WayBack:
     """The facts that a failback of one flow requires. `starts` are the positions of the reverse flow to set, without
-    the partitions that are `kept` at their offsets."""
+    the partitions that are `kept` at their offsets. `topic_ids` say of which topics of the source the moves are."""
 
     divergence: tuple[Divergence, ...]
     places: tuple[HomePlace, ...]
@@ -188,6 +189,7 @@ class WayBack:
     interleaved: Mapping[TopicPartition, int]
     names_stay: bool
     kept: tuple[KeptReturn, ...] = ()
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -247,7 +249,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     again = source.list_topics(topics)
     moves = plan_home_moves([one for one in places if _is_same(one.home, topics, again)], on_source, active)
     kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
-    return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept))
+    ids = {name: topic.topic_id for name, topic in topics.items()}
+    return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept), ids)
 
 
 def _is_same(where: TopicPartition, before: Mapping[str, Topic], now: Mapping[str, Topic]) -> bool:

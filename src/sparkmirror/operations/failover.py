@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.ledger.map_records import MapView
@@ -95,7 +96,8 @@ class GroupPlace:
 class Readiness:
     """The readiness of one flow. `differences` are sentences about changes that a round of its sync jobs would make
     on the target now. `unknown` are partitions whose high watermark the source does not give, with the reason.
-    `identical` says which partitions have their offsets on both clusters."""
+    `identical` says which partitions have their offsets on both clusters, `topic_ids` of which topics of the target
+    the places are."""
 
     flow: FlowName
     source_answers: bool
@@ -107,6 +109,7 @@ class Readiness:
     heard_seconds: float | None = None
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     identical: Identical = NONE_IDENTICAL
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
 
     @property
     def knows_ends(self) -> bool:

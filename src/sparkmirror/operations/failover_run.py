@@ -5,7 +5,8 @@ Applied by `operations.steps`, from `cli.failover`, `cli.failback` and `cli.migr
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
@@ -137,11 +138,18 @@ class Drain:
         return f"there is nothing to take back for {len(note['ends'])} partitions"
 
 
+class Moves(NamedTuple):
+    """The offsets to commit, by group, and the ids of the topics that they are of."""
+
+    groups: Mapping[str, GroupOffsets]
+    topic_ids: Mapping[str, UUID]
+
+
 class MoveGroups:
     """A step that commits offsets for groups without members, only forward, and names the others. Its note has the
     offsets from before."""
 
-    def __init__(self, cluster: Admin, moves: Callable[[], Mapping[str, GroupOffsets]], name: str = "groups") -> None:
+    def __init__(self, cluster: Admin, moves: Callable[[], Moves], name: str = "groups") -> None:
         """`moves` is called once, when the step begins."""
         self.name = name
         self._cluster = cluster
@@ -149,10 +157,11 @@ class MoveGroups:
         self._client = GroupOffsetsClient(cluster, _PATIENCE_SECONDS)
 
     def prepare(self) -> Note:
-        moves = self._moves()
+        moves, topic_ids = self._moves()
         before = self._read(moves)
+        topics = {where.topic for offsets in moves.values() for where in offsets}
         return {
-            "ids": self._topic_ids({where.topic for offsets in moves.values() for where in offsets}),
+            "ids": {name: str(topic_ids[name]) for name in sorted(topics)},
             "groups": {
                 group: [note_move(where, before[group].get(where), after) for where, after in sorted(offsets.items())]
                 for group, offsets in moves.items()

@@ -6,12 +6,14 @@ The source may be lost; then only the target's records are used. Changes nothing
 
 import time
 from collections.abc import Collection, Mapping
+from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, list_all_groups
+from sparkmirror.ledger.translate import TargetLogs
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover import (
@@ -63,6 +65,7 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
             beyond + (_differences(flow) if differences else ()),
             unknown=unknown,
             identical=look_at_identical(flow, cluster_pair.target, state.records),
+            topic_ids=_topic_ids(logs),
         )
 
 
@@ -102,7 +105,14 @@ def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active
     places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs, flow.keeps_offsets)
     beyond = name_beyond(places, logs)
     heard, identical = _heard_seconds(flow), look_at_identical(flow, target, state.records)
-    return Readiness(flow.name, False, (), places, frozenset(), active, beyond, heard, identical=identical)
+    return Readiness(
+        flow.name, False, (), places, frozenset(), active, beyond, heard,
+        identical=identical, topic_ids=_topic_ids(logs),
+    )  # fmt: skip
+
+
+def _topic_ids(logs: TargetLogs) -> dict[str, UUID]:
+    return {where.topic: log.topic_id for where, log in logs.items()}
 
 
 def _wanted(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> dict[str, GroupListing]:
