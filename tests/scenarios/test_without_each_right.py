@@ -21,14 +21,18 @@ from tests.strict import NOWHERE, Scene, strict_config, strict_scene
 
 from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.model import Cluster
+from sparkmirror.kafka.groups import read_group_offsets
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.acl_commands import list_all
 
 pytestmark = pytest.mark.long
 
-FAST = tuple(
-    f"{name}.interval.seconds = 1"
-    for name in ("refresh.topics", "sync.topic.configs", "sync.topic.acls", "emit.checkpoints", "refresh.groups")
+FAST = (
+    "sync.group.offsets.enabled = true",
+    *(
+        f"{name}.interval.seconds = 1"
+        for name in ("refresh.topics", "sync.topic.configs", "sync.topic.acls", "emit.checkpoints", "refresh.groups")
+    ),
 )
 ROWS = list(list_all(strict_config(NOWHERE, NOWHERE, FAST)[1]))
 Act = Callable[[Scene, int], object]
@@ -89,6 +93,13 @@ def commit(scene: Scene, number: int) -> None:
     scene.commit(number + 1)
 
 
+def has_moved(scene: Scene, number: int) -> bool:
+    """The group is on the target where it was put on the source, or behind copies of the same records."""
+    with open_admin(Cluster("backup", scene.admins["backup"]), "test") as admin:
+        stands = read_group_offsets(admin, "billing").get(TopicPartition("A.orders", 0))
+    return stands is not None and stands.offset > number
+
+
 def nothing(scene: Scene, number: int) -> bool:
     """What the row is for is seen at a start alone, or by its sentence."""
     return True
@@ -98,6 +109,7 @@ def has_all(scene: Scene, number: int) -> bool:
     return scene.mirrored("orders") == scene.written
 
 
+CROSSING = "commits of consumers at the same moment as the mirror's"
 CASES: dict[tuple[str, str], tuple[Act, Act | tuple[str, str]]] = {
     ("A", "reading the mirrored topics"): (nothing, has_all),
     ("A", "copying their settings"): (make_topic, has_topic),
@@ -113,15 +125,19 @@ CASES: dict[tuple[str, str], tuple[Act, Act | tuple[str, str]]] = {
     ("backup", "keeping settings in step (sync.topic.configs.enabled)"): (set_retention, has_retention),
     ("backup", "copying ACLs (sync.topic.acls.enabled)"): (let_read, may_read),
     ("backup", "checkpoints (emit.checkpoints.enabled)"): (commit, ("backup", "A.checkpoints.internal")),
+    ("backup", "keeping groups in step (sync.group.offsets.enabled)"): (commit, has_moved),
+    ("backup", CROSSING): (commit, has_moved),
     ("backup", "heartbeats (emit.heartbeats.enabled)"): (nothing, ("backup", "heartbeats")),
 }
 """What makes a row matter, and what then works: a condition, or more records in a topic of one side."""
 KEPT_STILL = {"reading the mirrored topics", "writing the remote topics"}
 LEDGER = ("backup", "positions, status and orders")
+COPIED = ("backup", "committing offsets of groups on the remote topics")
+"""It cannot be withheld here: who may read a topic may read its remote topic, once the mirror has copied the ACL."""
 
 
 def test_there_is_a_case_for_each_row() -> None:
-    assert {*CASES, LEDGER} == {(row.alias, row.feature) for row in ROWS}
+    assert {*CASES, LEDGER, COPIED} == {(row.alias, row.feature) for row in ROWS}
 
 
 def test_without_its_ledger_a_flow_does_not_begin(scene: Scene, start_mirror: StartMirror) -> None:
@@ -139,7 +155,7 @@ def test_without_its_ledger_a_flow_does_not_begin(scene: Scene, start_mirror: St
     [
         pytest.param(number, id=f"{row.alias}: {row.feature}")
         for number, row in enumerate(ROWS)
-        if (row.alias, row.feature) != LEDGER
+        if (row.alias, row.feature) not in (LEDGER, COPIED)
     ],
 )
 def test_the_mirror_says_what_it_lacks_and_goes_on(scene: Scene, number: int, start_mirror: StartMirror) -> None:
@@ -154,6 +170,9 @@ def test_the_mirror_says_what_it_lacks_and_goes_on(scene: Scene, number: int, st
         mirror.wait_until(lambda: told in mirror.errors, f"it says that {row.without}")
         if row.feature not in KEPT_STILL:
             mirror.wait_until(partial(has_all, scene, number), "records are mirrored all the same")
+        if row.feature == CROSSING:
+            mirror.wait_until(partial(has_moved, scene, number), "the group is moved all the same")
+            assert "shows no topic __consumer_offsets" in mirror.errors
         healed = grows(scene, *after) if isinstance(after, tuple) else partial(after, scene, number)
     finally:
         scene.allow(row)

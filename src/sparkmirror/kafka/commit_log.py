@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from struct import Struct
 from struct import error as StructError
 
-from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.tail import TailRecord, read_range
@@ -36,7 +36,8 @@ _VARINT_BYTES_MAX = 5
 
 
 class CommitLog:
-    """The log of one cluster. Without the right to read the topic no commit is found, which is logged once."""
+    """The log of one cluster. Without the right to see the topic and to read it no commit is found, which is logged
+    once."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
@@ -65,6 +66,14 @@ class CommitLog:
         our own commits have made longer is not read. Raises ClusterError.
         """
         partitions = self._partitions()
+        if not partitions:
+            self._tell(
+                AuthorizationFailed(
+                    f"Cluster {self._admin.alias} shows no topic {COMMITS_TOPIC}.",
+                    "Grant READ on it to the mirror's principal.",
+                )
+            )
+            return {}
         ours: dict[TopicPartition, int] = defaultdict(int)
         for group, offsets in written.items():
             ours[TopicPartition(COMMITS_TOPIC, commits_partition(group, partitions))] += len(offsets)

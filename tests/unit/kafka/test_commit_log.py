@@ -1,11 +1,13 @@
 """The log of commits: where a group's are, what a record says, and which commits were overwritten."""
 
+from collections.abc import Iterable
+
 import pytest
 
-from sparkmirror.kafka.commit_log import Commit, commits_partition, overwritten, parse_commit
+from sparkmirror.kafka.commit_log import Commit, CommitLog, commits_partition, overwritten, parse_commit
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.tail import TailRecord
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Topic, TopicPartition
 
 ORDERS = TopicPartition("orders", 3)
 LOG = TopicPartition("__consumer_offsets", 0)
@@ -89,6 +91,28 @@ def test_a_higher_commit_before_ours_was_overwritten_and_one_that_put_the_group_
 )
 def test_steps_on_the_way_to_ours_and_what_came_after_stand(log: list[int]) -> None:
     assert found(log, 50) == []
+
+
+class Hidden:
+    """A cluster whose log of commits we may not see."""
+
+    alias = "B"
+
+    def list_topics(self, _names: object) -> dict[str, Topic]:
+        return {}
+
+    def await_latest_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+
+def test_without_the_right_to_see_the_log_nothing_is_restored_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    commits = CommitLog(Hidden())  # type: ignore[arg-type]
+    for _ in range(2):
+        assert commits.overtaken(commits.ends(), {}, OURS) == {}
+    (said,) = caplog.messages
+    assert "B cannot be restored: Cluster B shows no topic __consumer_offsets." in said
 
 
 def test_other_groups_are_not_ours_to_restore() -> None:
