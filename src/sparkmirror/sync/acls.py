@@ -152,9 +152,14 @@ class _Wanted:
             return False
         if rules.prefix and name.startswith(rules.prefix):
             return True
-        source = rules.source_name(name)
-        is_remote = source is not None and rules.is_mirrored(source) and rules.remote_name(source) == name
+        is_remote = self._source_of(name) is not None
         return binding.pattern == LITERAL and (is_remote or name in self._mirrored.values())
+
+    def _source_of(self, remote: str) -> str | None:
+        """The source topic that is mirrored to the topic of this name, if the naming tells."""
+        source = self.rules.source_name(remote)
+        is_named = source is not None and self.rules.is_mirrored(source) and self.rules.remote_name(source) == remote
+        return source if is_named else None
 
     @cached_property
     def _mirrored(self) -> dict[str, str]:
@@ -163,9 +168,13 @@ class _Wanted:
 
     @cached_property
     def _named(self) -> dict[str, str]:
-        """As `_mirrored`, with the topics that bindings name: a new topic gets its denials before its permissions."""
+        """As `_mirrored`, with the topics that bindings name: a new topic gets its denials before its permissions. And
+        with those whose remote topics are there: a denial of many stays on them while the source lacks the topic."""
         named = {one.topic for one in self.seen.source or () if not _is_of_many(one)}
-        return self._mirrored | self._remote(name for name in named if self.rules.is_mirrored(name))
+        named = {name for name in named if self.rules.is_mirrored(name)}
+        if not self.rules.prefix:
+            named |= {source for remote in self.seen.target_topics if (source := self._source_of(remote)) is not None}
+        return self._mirrored | self._remote(named)
 
     def _remote(self, names: Iterable[str]) -> dict[str, str]:
         found = {name: self.rules.remote_name(name) for name in names}

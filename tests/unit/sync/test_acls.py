@@ -186,6 +186,24 @@ def test_only_what_the_mirror_created_is_revoked_and_only_when_asked() -> None:
     assert plan_acls(snapshot, replace(rules(), revoke=True)) == Plan((RevokeAcl(created),))
 
 
+@pytest.mark.parametrize("topic", ["pay", "*"])
+def test_a_denial_of_many_topics_stays_on_a_remote_topic_whose_source_is_gone(topic: str) -> None:
+    """Where a naming knows no prefix, it is a binding of each topic."""
+    many = READ._replace(topic=topic, pattern=LITERAL if topic == "*" else PREFIXED, permission="DENY")
+    single = many._replace(topic="payments", pattern=LITERAL)
+    told = replace(rules(IdentityReplicationPolicy()), revoke=True)
+    gone = replace(
+        seen(many, target=frozenset({single})),
+        mirrored=frozenset(),
+        target_topics=frozenset({"payments", "secret"}),
+        created=frozenset({single}),
+    )
+    assert plan_acls(gone, told) == Plan()
+    lifted = replace(gone, source=frozenset({READ}))
+    assert plan_acls(lifted, told) == Plan((RevokeAcl(single),))
+    assert plan_acls(replace(gone, target_topics=frozenset()), told) == Plan((RevokeAcl(single),))
+
+
 def test_what_was_revoked_already_and_what_is_wanted_again_is_not_revoked() -> None:
     gone, back = READ._replace(topic="A.orders", principal="User:eve"), READ._replace(topic="A.orders")
     snapshot = replace(seen(READ, target=frozenset({back})), created=frozenset({gone, back}))
