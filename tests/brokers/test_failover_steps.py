@@ -17,9 +17,14 @@ from tests.oracle import DEADLINE_SECONDS_LEAST, Client
 from sparkmirror.cli.main import main
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
+from sparkmirror.kafka.publish import publish
+from sparkmirror.ledger import positions
+from sparkmirror.ledger.connect import encode_key, encode_value
+from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair
 from sparkmirror.operations.failover_run import MoveGroups, Moves
 from sparkmirror.operations.failover_snapshot import look
@@ -182,3 +187,31 @@ def test_where_names_stay_the_reverse_flow_starts_behind_what_came_from_the_old_
         back("run", "--finish")
         assert "finished before" in back("run", "--undo", status=1)
         assert (reverse_flow(), at_home()) == ({where: 252}, {where: Committed(200, "a note")})
+
+
+def test_where_names_stay_and_the_map_is_gone_the_ledger_says_where_the_reverse_flow_starts_or_nobody(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, target = ({"bootstrap.servers": one.bootstrap_servers} for one in (source_cluster, target_cluster))
+    file = tmp_path / "identity.properties"
+    with told(source, target, unique("east"), IDENTITY) as story:
+        flow = story.flow
+        file.write_text(story.config.text)
+        topic = f"orders-{flow.name.source}"
+        story.make_topic(topic)
+        where = TopicPartition(topic, 0)
+        publish(flow.target, story.topics.offsets, [(encode_key(flow.connector, where), encode_value(100))])
+        assert main(["failback", "run", str(file)]) == 1
+        said = capsys.readouterr().err
+        assert f"{topic}-0 has a position and no offset map" in said and "offsets rebuild FILE --execute" in said
+
+        topic_id = story.target.list_topics([topic])[topic].topic_id
+        record = PositionRecord(Position(100), 1, 0, extent=Extent(topic, topic_id, 120))
+        key = positions.encode_key(flow.name.source, where)
+        publish(flow.target, story.topics.positions, [(key, positions.encode_value(record))])
+        assert main(["failback", "plan", str(file), "--format", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["reverse_flow_starts"] == [[topic, 0, 120]]

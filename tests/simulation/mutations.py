@@ -173,7 +173,7 @@ MUTATIONS = (
     Mutation("an undoing that is not noted before it begins", "operations/steps.py",
              "        if not taken.undoing:", "        if False:"),
     Mutation("a group goes back by the map of a former log", "operations/failback.py",
-             "former = ledger_offsets(flow).keys() - positions.keys()", "former = frozenset[TopicPartition]()"),
+             "former = stored.keys() - positions.keys()", "former = frozenset[TopicPartition]()"),
     Mutation("a reverse flow starts where the map ends", "operations/failback.py",
              "if known is None or (known.end_source >= position and where not in outdated):", "if True:"),
     Mutation("an excluded setting is copied", "sync/flow.py",

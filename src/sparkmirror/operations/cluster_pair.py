@@ -14,7 +14,7 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
-from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader, NoLedger
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import TopicPartition, is_another_topic
@@ -113,11 +113,10 @@ def kept_offsets(flow: FlowConfig, target: Admin, board: StatusBoard | None = No
     return KeptOffsets(look_at_identical(flow, target, view.records, board), parted)
 
 
-def written_logs(flow: FlowConfig) -> dict[TopicPartition, Extent]:
-    """The logs of the target with what the mirror had written there when it last stored a position, by source
-    partition. Raises ClusterError."""
-    records = _read_ledger(flow).records
-    return {where: record.extent for where, record in records.items() if record.extent is not None}
+def position_records(flow: FlowConfig) -> Mapping[TopicPartition, PositionRecord]:
+    """SparkMirror's own records of positions, which say what the mirror had written to the target's logs when it last
+    stored one. Raises ClusterError."""
+    return _read_ledger(flow).records
 
 
 def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
@@ -26,11 +26,13 @@ from sparkmirror.ledger.checkpoints import is_forward
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition, is_another_topic, plain
-from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions, written_logs
+from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions, position_records
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
+from sparkmirror.operations.reverse_ledger import ReverseLedger
 from sparkmirror.sync.offset_state import OffsetState, read_target_logs
 
 
@@ -157,6 +159,42 @@ def plan_reverse_start(
     }
 
 
+def plan_unmapped(
+    home: Mapping[TopicPartition, TopicPartition],
+    maps: MapView,
+    stored: Mapping[TopicPartition, int],
+    records: Mapping[TopicPartition, PositionRecord],
+    logs: TargetLogs,
+) -> dict[TopicPartition, int | None]:
+    """As `plan_reverse_start`, where something was mirrored and there is no map, as when its topic was deleted: the
+    ledger knows how far the mirror had written. None where nobody knows: the `stored` position of a MirrorMaker says
+    nothing of the target's log. What has no record there, and one of ours without an extent, has mirrored nothing."""
+    starts: dict[TopicPartition, int | None] = {}
+    for remote, where in home.items():
+        log, record, position = logs.get(remote), records.get(where), stored.get(where, 0)
+        if maps.map_of(where) is not None or position == 0 or log is None or log.end == 0:
+            continue
+        if record is None or record.position.offset < position:
+            starts[remote] = None
+        elif (end := _written_end(record.extent, log)) > 0:
+            starts[remote] = end
+    return starts
+
+
+def _refuse_unknown(flow: FlowConfig, source: Admin, unknown: Sequence[TopicPartition]) -> None:
+    """Raises SparkMirrorError for partitions of which nobody knows where the reverse flow is to start, unless a person
+    has set that."""
+    there = ReverseLedger(flow, source).read().positions if unknown else {}
+    if left := sorted(remote for remote in unknown if remote not in there):
+        name, reverse = flow.name, f"{flow.name.target}->{flow.name.source}"
+        raise SparkMirrorError(
+            f"{name}: {left[0]} has a position and no offset map ({len(left)} partitions in all), so that nobody knows "
+            f"which records of {name.target} came from {name.source}: {reverse} would copy them back.",
+            "If nobody else has written there, `sparkmirror offsets rebuild FILE --execute` makes the map; else set "
+            f"where {reverse} starts: `sparkmirror positions set`.",
+        )
+
+
 def mirrored_end(missing: Iterable[TailRecord], behind: Iterable[TailRecord]) -> int:
     """Where the records end on the target that the map does not know yet: behind the last of the records `behind` its
     end that are among those `missing` in it, in their order; -1 where none is. Records that others wrote between count
@@ -206,7 +244,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     the topic that the source has now: what the map knows may be of a former one."""
     partitions = mirrored_partitions(flow, source)
     positions = mirrored_offsets(flow, source)
-    former = ledger_offsets(flow).keys() - positions.keys()
+    stored = ledger_offsets(flow)
+    former = stored.keys() - positions.keys()
     source_begins, source_ends = source.await_earliest_offsets(partitions), source.await_latest_offsets(partitions)
     divergence = plan_divergence(positions, source_begins, source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}
@@ -234,8 +273,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
         lost = {*outdated, *former, *(where for where in partitions if _has_lost(state.maps, where, source_begins))}
-        known = written_logs(flow) if names_stay and lost else {}
-        written = {where: extent for where, extent in known.items() if where in lost}
+        records = position_records(flow) if names_stay else {}
+        written = {where: record.extent for where, record in records.items() if where in lost}
         starts = {
             remote: max(
                 start,
@@ -244,6 +283,9 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
             )
             for remote, start in plan_reverse_start(of_map, state.maps, logs, names_stay).items()
         }
+        unmapped = plan_unmapped(of_map, state.maps, stored, records, logs) if names_stay else {}
+        _refuse_unknown(flow, source, [remote for remote, start in unmapped.items() if start is None])
+        starts |= {remote: start for remote, start in unmapped.items() if start is not None}
         interleaved = plan_interleaved(of_map, state.maps, names_stay)
     on_source = read_groups(source, groups)
     again = source.list_topics(topics)

@@ -1,5 +1,6 @@
 """The way back: what only the old primary has, where groups return to, where the reverse flow starts."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from sparkmirror.cli.procedure import render_divergence, render_home
@@ -8,7 +9,8 @@ from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.model import TopicPartition
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.model import Position, TopicPartition
 from sparkmirror.operations.failback import (
     Divergence,
     mirrored_end,
@@ -17,6 +19,7 @@ from sparkmirror.operations.failback import (
     plan_home_moves,
     plan_interleaved,
     plan_reverse_start,
+    plan_unmapped,
 )
 from sparkmirror.views.table import page_lines
 
@@ -67,6 +70,25 @@ def test_the_reverse_flow_starts_behind_what_came_from_the_old_primary_if_names_
     assert plan_reverse_start(same, maps((0, 100, 0)), LOGS, names_stay=True) == {ORDERS: 100}
     assert plan_reverse_start(HOME, maps((0, 100, 0)), LOGS, names_stay=False) == {}
     assert plan_reverse_start(same, MapView("A"), LOGS, names_stay=True) == {}
+
+
+def test_without_a_map_the_reverse_flow_starts_behind_what_the_ledger_says_was_written() -> None:
+    same = {ORDERS: ORDERS}
+
+    def start(record: PositionRecord | None, stored: int = 100, view: MapView | None = None, end: int = 1000) -> object:
+        records = {} if record is None else {ORDERS: record}
+        logs = {ORDERS: Extent("orders", OLD, end)}
+        return plan_unmapped(same, view or MapView("A"), {ORDERS: stored}, records, logs).get(ORDERS, "nothing")
+
+    written = PositionRecord(Position(100), 1, 0, extent=Extent("orders", OLD, 120))
+    assert start(written) == 120
+    assert start(written, end=60) == 60, "the log was cut"
+    assert start(replace(written, extent=Extent("orders", NEW, 120))) == "nothing", "the topic was made again"
+    assert start(replace(written, extent=None)) == "nothing", "it has begun at the end of the source's log"
+    assert start(written, view=maps((0, 100, 0))) == "nothing", "the map tells"
+    assert start(None, stored=0) == start(None, end=0) == "nothing"
+    assert start(None) is None, "MirrorMaker's position"
+    assert start(written, stored=101) is None, "a MirrorMaker has mirrored since"
 
 
 def test_a_map_of_a_log_that_is_no_more_sends_nobody_anywhere() -> None:
