@@ -71,11 +71,11 @@ class Groups:
         self._ids = 0
 
     def handle(self, api: int, request: Any, client_id: str, answer: Answer) -> None:
+        is_loading = self._world.now < self.loading_until
         if api == DESCRIBE:
-            answer(self._describe(request))
+            answer(refuse(api, request, LOADING) if is_loading else self._describe(request))
             return
         if api in _OFFSET_APIS:
-            is_loading = self._world.now < self.loading_until
             answer(self._answer_offsets(api, request, client_id, LOADING if is_loading else NO_ERROR))
             return
         group = self._groups.setdefault(request.group_id, _Group())
