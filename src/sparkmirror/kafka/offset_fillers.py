@@ -62,7 +62,12 @@ _NOWHERE: Final = 1 << 62
 
 
 class EndMoved(SparkMirrorError):
-    """The log does not end where it must before it is filled, or after: somebody else has written to it."""
+    """The log does not end where it must before it is filled, or after: somebody else has written to it. At `offset`
+    it holds what does not belong there, if that is known."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 class EndBehind(EndMoved):
@@ -222,10 +227,11 @@ class HoleFiller:
                 yield batch
                 continue
             if batch.producer_id == self._producer_id and is_behind:
-                raise EndMoved(f"offset {at} has a record of the flow that belongs elsewhere: its sender had slept")
+                raise EndMoved(f"offset {at} has a record of the flow that belongs elsewhere: its sender had slept", at)
             if batch.producer_id == self._producer_id:
                 raise Overtaken(f"another process of the flow has written a record at offset {at}")
-            raise EndMoved(f"offset {at} has a record, and offsets {hole.first} to {hole.stop - 1} were to be filled")
+            filled = f"offsets {hole.first} to {hole.stop - 1} were to be filled"
+            raise EndMoved(f"offset {at} has a record, and {filled}", at)
 
     def _take_over(self, admin: Admin, *, is_writing: bool) -> None:
         """All ids at once: nobody before comes further when the log's end is read. That of the first marker is the

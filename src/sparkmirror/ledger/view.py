@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from sparkmirror.errors import ProtocolError
-from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger import connect, misplaced, positions
 from sparkmirror.ledger.chosen_starts import ChosenStart, decode_start, decode_start_key
 from sparkmirror.ledger.copies import Mark
+from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.ledger.positions import Accepted, PositionRecord, Tenure, authoritative
 from sparkmirror.model import Connector, Position, Topic, TopicPartition
 
@@ -31,6 +32,8 @@ class LedgerView:
         self.unknown_tenures: dict[TopicPartition, str] = {}
         """Records in our format without a readable generation, each as a sentence."""
         self.accepted: dict[TopicPartition, Accepted] = {}
+        self.misplaced: dict[TopicPartition, dict[Misplaced, str]] = {}
+        """Offsets that hold what does not belong there, each with the reason."""
         self.starts: dict[TopicPartition, ChosenStart] = {}
         """Of two processes that chose at once the one that begins earlier counts."""
         self.last_starts: dict[TopicPartition, ChosenStart] = {}
@@ -91,6 +94,10 @@ class LedgerView:
             case (self._connector.source_alias, partition):
                 self._take_accepted(partition, value)
                 return None
+        match misplaced.decode_key(key):
+            case (self._connector.source_alias, partition, found):
+                self._take_misplaced(partition, found, misplaced.decode_reason(value))
+                return None
         match decode_start_key(key):
             case (self._connector.source_alias, partition):
                 self._take_start(partition, value)
@@ -111,6 +118,12 @@ class LedgerView:
         found = positions.decode_accepted(value)
         if found is not None:
             self.accepted[partition] = found
+
+    def _take_misplaced(self, partition: TopicPartition, found: Misplaced, reason: str | None) -> None:
+        known = self.misplaced.setdefault(partition, {})
+        known.pop(found, None)
+        if reason is not None:
+            known[found] = reason
 
     def _take_start(self, partition: TopicPartition, value: bytes | None) -> None:
         found, known = decode_start(value), self.starts.pop(partition, None)

@@ -85,6 +85,17 @@ def first_parting(
     return _compare(_Log(one, is_void), _Log(other, is_void), common or Common(), begins)
 
 
+def are_same_at(offset: int, source: Iterable[OwnedBatch], target: Iterable[OwnedBatch]) -> bool:
+    """Whether both logs have a record at this offset, with the same content."""
+    one, other = _record_at(offset, source, _has_no_record), _record_at(offset, target, _is_filler)
+    return one is not None and other is not None and _content(one) == _content(other)
+
+
+def _record_at(offset: int, batches: Iterable[OwnedBatch], is_void: Callable[[OwnedBatch], bool]) -> Record | None:
+    records = (one for batch in batches if not is_void(batch) for one in _records(batch))
+    return next((one.record for one in records if one.first == offset and one.record is not None), None)
+
+
 def _compare(here: _Log, there: _Log, common: Common, begins: int) -> int | None:
     while (one := here.head()) is not None and (other := there.head()) is not None:
         if one.stop <= other.first:

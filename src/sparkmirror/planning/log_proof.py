@@ -15,14 +15,18 @@ from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch, OwnerReader, read_owners
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.log_comparison import Common, first_difference, first_parting
+from sparkmirror.planning.log_comparison import Common, are_same_at, first_difference, first_parting
 from sparkmirror.policy.fillers import SEQUENCES, Hole
 
 _LATE: Final = "the target's records from offset {} on were appended twice, or late"
 
 
 class NotIdentical(SparkMirrorError):
-    """The target's log is not the flow's copy of the source's; a clause."""
+    """The target's log is not the flow's copy of the source's; a clause. They differ at `offset`, if that is known."""
+
+    def __init__(self, message: str, hint: str = "", offset: int | None = None) -> None:
+        super().__init__(message, hint)
+        self.offset = offset
 
 
 class Foreign(NotIdentical):
@@ -81,7 +85,7 @@ class LogProof:
         except LogParted as parted:
             raise NotIdentical(f"the source's log was cut below what the target has: {parted}") from parted
         if found is not None:
-            raise NotIdentical(f"the target has something else at offset {found} than its source")
+            raise NotIdentical(f"the target has something else at offset {found} than its source", offset=found)
 
     def _note_sequence(self, batches: Iterable[OwnedBatch], first: int, common: Common) -> Iterator[OwnedBatch]:
         """From offset `first` on: what lies before is behind the sequence number that the ledger has."""
@@ -130,6 +134,16 @@ class LogProof:
             if _is_own(batch, self.producer_id) and _is_ahead(batch):
                 raise NotIdentical(_LATE.format(batch.first))
             yield batch
+
+    def is_same_at(self, where: TopicPartition, remote: TopicPartition, offset: int) -> bool:
+        """Whether both logs have a record at this offset, and the same one. Raises ClusterError, but not where the
+        source is silent: it may have nothing there any more."""
+        target = read_owners(self.target, remote, offset, offset + 1)
+        source = read_owners(self.source, where, offset, offset + 1, is_committed=self.is_committed)
+        try:
+            return are_same_at(offset, islice(source, 1), islice(target, 1))
+        except ClusterUnreachable:
+            return False
 
     def has_filled(self, remote: TopicPartition, *offsets: int) -> bool:
         """Whether the batches that hold these offsets are the flow's empty records, or the next ones where compaction

@@ -42,6 +42,7 @@ from sparkmirror.planning.log_alignment import (
 )
 from sparkmirror.planning.log_comparison import Common
 from sparkmirror.planning.log_proof import Expected, Foreign, LogProof, NotIdentical
+from sparkmirror.planning.misplaced_offsets import note_misplaced, require_placed_all
 from sparkmirror.planning.start_fills import NO_NOTES, FillNotes, StartFill, StartFills
 from sparkmirror.planning.target_ends import TargetEnds, read_ends
 from sparkmirror.policy.fillers import SEQUENCES, Hole, all_ids, id_prefix
@@ -247,11 +248,17 @@ class OffsetStarts:
         except NotIdentical as found:
             may_adopt = isinstance(found, Foreign) and self._stored(item) is None
             begun = _hold(item, str(found.args[0]), found.hint or _REBUILD + (_ADOPT if may_adopt else ""))
+            if found.offset is not None:
+                self._note(item.partition, found.offset, str(found.args[0]))
         except (FencedError, UnsupportedByBrokers):
             raise
         except SparkMirrorError as problem:
             return self._put_off(item, problem)
         return [] if begun is None else [begun]
+
+    def _note(self, where: TopicPartition, offset: int, reason: str) -> None:
+        there = self._there[self._remote(where).topic]
+        note_misplaced(self._flow, self._ledger.view, where, there, offset, reason)
 
     def _find_start(self, item: Assigned, logs: _Logs, producer_id: int) -> Assigned | None:
         """Raises NotIdentical, ClusterError."""
@@ -277,10 +284,11 @@ class OffsetStarts:
         sequence = None if record is None else record.sequence
         facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence)
         known = Lineage(item.topic_id) if record is None else Lineage.of(record.position)
+        pair = _Pair(where, remote, producer_id, facts, known, Common())
+        require_placed_all(self._ledger.view, self._proof(pair), where, self._there[remote.topic], record, facts)
         verdict = judge(facts)
         if isinstance(verdict, Prove | Adopt) and remote in logs.target.unreplicated and not self._is_patient:
             raise SparkMirrorError(_UNREPLICATED)
-        pair = _Pair(where, remote, producer_id, facts, known, Common())
         reached = self._carry_out(verdict, pair)
         if reached is None:
             return None

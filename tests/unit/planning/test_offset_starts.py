@@ -17,10 +17,12 @@ from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch
 from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.ledger.positions import PositionRecord, decode_producer
 from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Epochs, Position, Topic, TopicPartition
-from sparkmirror.planning import adoption, log_proof, offset_starts, start_fills, target_ends
+from sparkmirror.planning import adoption, log_proof, misplaced_offsets, offset_starts, start_fills, target_ends
 from sparkmirror.planning.log_proof import LogProof
 from sparkmirror.planning.offset_starts import OffsetStarts
 from sparkmirror.planning.start_fills import FillNotes, StartFill
@@ -81,7 +83,7 @@ class World:
         self.order: list[str] = []
         self.source, self.target = Cluster("A", HERE, self.order), Cluster("B", THERE, self.order)
         self.view = SimpleNamespace(
-            records={}, offsets_producer=OURS, last_offsets_producer=OURS, starts={}, last_starts={}
+            records={}, offsets_producer=OURS, last_offsets_producer=OURS, starts={}, last_starts={}, misplaced={}
         )
         self.published: list[int | None] = []
         self.last: dict[TopicPartition, int] = {}
@@ -99,6 +101,7 @@ class World:
             ("delete_before", lambda _, offsets: self.order.append(f"delete before {[*offsets.values()]}")),
         ):
             monkeypatch.setattr(offset_starts, name, stand_in)
+        monkeypatch.setattr(misplaced_offsets, "publish", lambda *_: None)
         monkeypatch.setattr(offset_starts, "first_offsets", self._first_offsets)
         monkeypatch.setattr(target_ends, "last_sequences", self._last_sequences)
         monkeypatch.setattr(log_proof, "read_owners", self._read_owners)
@@ -189,6 +192,66 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
     assert begun.append == Append(OURS, 6, world.remote.topic, THERE, has_append_time=False)
+
+
+def note(world: World, offset: int, there: UUID = THERE) -> None:
+    world.view.misplaced[WHERE] = {Misplaced(there, offset): f"records came to stand at offset {offset}"}
+
+
+def test_a_wrong_offset_that_is_noted_stays_refused_when_the_source_has_lost_all_that_tells(world: World) -> None:
+    """A marker came twice, at 12, and record 12 stands at 13."""
+    there = [data(10, values(10, 2)), marker(12, producer_id=8), _sequenced(data(13, values(12, 1)), 12)]
+    world.known_ids = {f"A-mm2-sparkmirror-offsets-{world.remote}-1"}
+    world.has([data(30, values(30, 4))], there)
+    world.stores(12, sequence=12)
+    assert world.settle()[WHERE].unknown == "", "nothing of it can be known without the note"
+    note(world, 13)
+    found = world.settle()[WHERE].unknown
+    assert "offset 13 was found to hold something else than the source had: records came to stand" in found
+    note(world, 13, FORMER)
+    assert world.settle()[WHERE].unknown == "", "it is of a topic that was deleted"
+
+
+def test_a_wrong_offset_stays_refused_where_compaction_took_what_tells(world: World) -> None:
+    there = [data(10, values(10, 2)), marker(12, producer_id=8), _sequenced(data(13, values(12, 1)), 12)]
+    world.known_ids = {f"A-mm2-sparkmirror-offsets-{world.remote}-1"}
+    world.has([data(10, values(10, 2)), data(20, values(20, 4))], there)
+    world.stores(12, sequence=12)
+    note(world, 13)
+    assert "offset 13 was found to hold something else" in world.settle()[WHERE].unknown
+
+
+def test_what_a_process_that_slept_has_noted_holds_nothing_where_both_logs_have_the_same(world: World) -> None:
+    world.has([data(10, values(10, 10))], [data(10, values(10, 6))])
+    world.stores(12)
+    note(world, 13)
+    assert (world.settle()[WHERE].unknown, world.settle()[WHERE].offset) == ("", 16)
+    world.has([data(30, values(30, 4))], [data(10, values(10, 6))])
+    world.stores(14)
+    assert world.settle()[WHERE].unknown == "", "the position has passed it since"
+    note(world, 14)
+    assert "offset 14" in world.settle()[WHERE].unknown
+
+
+def test_a_difference_that_is_found_is_noted_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = LedgerView(world.flow.connector)
+    stored: list[bytes] = []
+
+    def publish(_: object, __: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+        for key, value in records:
+            stored.append(key)
+            view.take_ours(key, value)
+
+    monkeypatch.setattr(misplaced_offsets, "publish", publish)
+    world.view.misplaced = view.misplaced
+    world.has([data(0, values(0, 10))], [data(0, values(0, 4)), marker(4), data(5, values(4, 5))])
+    world.stores(4)
+    assert "something else at offset 4" in world.settle()[WHERE].unknown
+    assert list(view.misplaced[WHERE]) == [(THERE, 4)]
+    world.settle()
+    assert len(stored) == 1
+    world.has([data(30, values(30, 4))], world.target.logs[world.remote])
+    assert "the target has something else at offset 4 than its source" in world.settle()[WHERE].unknown
 
 
 def _sequenced(batch: OwnedBatch, sequence: int) -> OwnedBatch:

@@ -8,18 +8,19 @@ there is compared (`planning.log_proof`).
 
 from sparkmirror.kafka.errors import NO_ERROR
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
+from sparkmirror.ledger import misplaced
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.answers import DUPLICATE_SEQUENCE
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Hold
+from sparkmirror.pipeline.produce.effects import Misplaced
 from sparkmirror.pipeline.produce.queued_records import Batch
 
 
 class AlignedAnswers(AnswerTaker):
     """A batch that stands elsewhere is never acknowledged: no position lies beyond it, so that the next planner finds
-    it in the log (`planning.offset_starts`)."""
+    it in the log (`planning.offset_starts`). The ledger notes where it stands, should the source lose what tells."""
 
     def take(
         self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float, came_at_ms: int = 0
@@ -33,7 +34,8 @@ class AlignedAnswers(AnswerTaker):
             buffer.refuse(batch, in_doubt=False)
             what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
             why = "somebody else has written there, or the log was cut"
-            self._effects.append(Hold(buffer, f"{what}: {why}; {REBUILD}"))
+            found = misplaced.Misplaced(buffer.append.topic_id, produced.base_offset)
+            self._effects.append(Misplaced(buffer, f"{what}: {why}", REBUILD, found))
         elif produced.error == NO_ERROR and buffer.was_there(produced.append_time_ms):
             self._guarantee.sequence_lost(buffer, f"the log had records of offset {_due(batch)} already")
         else:

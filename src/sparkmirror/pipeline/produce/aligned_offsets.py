@@ -18,11 +18,12 @@ from sparkmirror.control.assignment import Append
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken
+from sparkmirror.ledger import misplaced
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold, Offer
+from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold, Misplaced, Offer
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.next_batch import NextBatches
@@ -136,7 +137,7 @@ class AlignedOffsets(AtLeastOnce):
         self._fillers.drop(source)
         self._report(source, hole.stop)
         if isinstance(outcome.error, EndMoved):
-            self._effects.append(Hold(buffer, f"{buffer.target}: {outcome.error}: {_WHY}; {REBUILD}"))
+            self._hold(buffer, outcome.error)
         elif isinstance(outcome.error, FencedError):
             self.sequence_lost(buffer, "another process fills the holes of its offsets")
         elif isinstance(outcome.error, Overtaken):
@@ -145,6 +146,14 @@ class AlignedOffsets(AtLeastOnce):
             self._effects.append(Fail(buffer, f"offsets {hole.first} to {hole.stop - 1}: {outcome.error}"))
         else:
             raise outcome.error
+
+    def _hold(self, buffer: AlignedBuffer, moved: EndMoved) -> None:
+        clause = f"{buffer.target}: {moved}: {_WHY}"
+        if moved.offset is None:
+            self._effects.append(Hold(buffer, f"{clause}; {REBUILD}"))
+        else:
+            found = misplaced.Misplaced(buffer.append.topic_id, moved.offset)
+            self._effects.append(Misplaced(buffer, clause, REBUILD, found))
 
     def _report(self, source: TopicPartition, reached: int) -> None:
         """A hole that one piece of work fills is not reported."""

@@ -6,6 +6,7 @@ asks for comes before the effects that wait behind it, as if the part had done i
 from collections import deque
 from typing import NamedTuple
 
+from sparkmirror.ledger import misplaced
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch
@@ -36,6 +37,16 @@ class Hold(NamedTuple):
 
     buffer: PartitionBuffer
     reason: str
+
+
+class Misplaced(NamedTuple):
+    """As `Hold`, and stored for all that come later: an offset of the target's log holds what does not belong there.
+    `clause` says so, `advice` what a person can do."""
+
+    buffer: PartitionBuffer
+    clause: str
+    advice: str
+    found: misplaced.Misplaced
 
 
 class Settle(NamedTuple):
@@ -106,7 +117,7 @@ class RollBack(NamedTuple):
 
 
 Effect = (
-    Offer | BackOff | Fail | Hold | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse | Absent
+    Offer | BackOff | Fail | Hold | Misplaced | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse | Absent
     | Speak | Abort | Commit | RollBack
 )  # fmt: skip
 Effects = deque[Effect]

@@ -25,6 +25,7 @@ from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.ledger_entries import Entry, LedgerHomes, keep_all, lots_of
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
+from sparkmirror.pipeline.produce.misplaced_notes import MisplacedNotes
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.reports import Report
 
@@ -41,10 +42,6 @@ class ProgressOptions:
     flush_seconds: float
 
 
-def _count_nothing(_: Gap) -> None:
-    """For callers that count no gaps."""
-
-
 class Progress:
     """Remembers what is stored, and turns changes into record batches for the ledger's buffers."""
 
@@ -56,7 +53,7 @@ class Progress:
         run: str = "",
         *,
         in_transactions: bool = False,
-        lost: Callable[[Gap], None] = _count_nothing,
+        lost: Callable[[Gap], None] = lambda _: None,
         marks_from: int = 0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -86,6 +83,7 @@ class Progress:
         self._due_at = 0.0
         self._homes = LedgerHomes(options.topics, options.connector, offsets_partitions)
         self._refusing: dict[TopicPartition, PartitionBuffer] = {}
+        self.misplaced = MisplacedNotes(options.connector.source_alias, run, clock)
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
 
     def begin(self, generation: int) -> None:
@@ -148,10 +146,10 @@ class Progress:
 
     def due(self, now: float) -> bool:
         """Where the positions' partition takes long, others are not kept waiting for it for more than an interval."""
-        if now < self._due_at:
-            return False
-        pause = 0.0 if self._can_take(self._homes.positions) else self._options.flush_seconds
-        return now >= self._due_at + pause
+        can_take = self._can_take(self._homes.positions)
+        if can_take and self.misplaced.are_due:
+            return True
+        return now >= self._due_at + (0.0 if can_take else self._options.flush_seconds)
 
     def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
         """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.
@@ -233,6 +231,8 @@ class Progress:
         self._due_at = self._clock.monotonic() + self._options.flush_seconds
         lots: dict[TopicPartition, list[Entry]] = {}
         has_gaps = self._add_gaps(lots)
+        if self.misplaced.are_due and self._can_take(self._homes.positions):
+            lots.setdefault(self._homes.positions, []).extend(self.misplaced.take())
         composed = self._add_positions(lots, buffers, generation)
         self._add_maps(lots, composed, are_due=status is not None or not self._in_transactions)
         if status and not (has_gaps and not self._in_transactions) and self._can_take(self._homes.status):

@@ -3,6 +3,7 @@
 import selectors
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -15,7 +16,7 @@ from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_offsets import AlignmentOptions
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
-from sparkmirror.pipeline.produce.effects import Hold
+from sparkmirror.pipeline.produce.effects import Misplaced
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.task_parts import Parts
@@ -24,6 +25,7 @@ from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.policy.fillers import MARKERS
 
 WHERE, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
+TOPIC_ID = UUID(int=2)
 LONG = 60.0
 """Seconds between a look-up of the topic and its first batch."""
 
@@ -36,7 +38,7 @@ def parts() -> Parts:
     progress = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
     alignment = AlignmentOptions(Cluster("B", {"bootstrap.servers": "nowhere:1"}), MARKERS, "fillers-")
     options = SenderOptions(nowhere, progress, alignment=alignment)
-    taken = ((Assigned(WHERE, 0, append=Append(4711, 0, REMOTE.topic)), -1),)
+    taken = ((Assigned(WHERE, 0, append=Append(4711, 0, REMOTE.topic, TOPIC_ID)), -1),)
     plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, taken)
     made = assemble(options, plan, None, nowhere, selectors.DefaultSelector())
     made.gate.take_plan(plan)
@@ -79,6 +81,7 @@ def test_a_batch_that_stands_elsewhere_holds_its_partition_unacknowledged(parts:
     buffer, batch = sent(parts)
     answer(parts, buffer, batch, 3)
     (effect,) = parts.effects
-    assert isinstance(effect, Hold) and effect.buffer is buffer
-    assert "records of offset 0 came to stand at offset 3 of A.orders-0" in effect.reason
+    assert isinstance(effect, Misplaced) and effect.buffer is buffer
+    assert "records of offset 0 came to stand at offset 3 of A.orders-0" in effect.clause
+    assert effect.found == (TOPIC_ID, 3)
     assert buffer.acknowledged == 0

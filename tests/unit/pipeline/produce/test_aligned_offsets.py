@@ -10,10 +10,11 @@ from tests.manual_clock import ManualClock
 
 from sparkmirror.control.assignment import Append
 from sparkmirror.kafka.background import Background
-from sparkmirror.kafka.offset_fillers import HoleFiller
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.kafka.offset_fillers import EndMoved, HoleFiller
+from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_offsets import AlignedOffsets, AlignmentOptions
+from sparkmirror.pipeline.produce.effects import Effects, Hold, Misplaced
 from sparkmirror.pipeline.produce.reports import Reports
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -63,6 +64,33 @@ def test_fills_that_wait_for_a_dead_broker_do_not_keep_a_look_up_waiting(monkeyp
         assert began.acquire(timeout=SECONDS_MAX), "those that waited are filled"
     background.close()
     aligned.close()
+
+
+@pytest.mark.parametrize(("at", "kind"), [(9, Misplaced), (None, Hold)])
+def test_a_hole_that_holds_something_else_holds_its_partition_and_is_noted(
+    monkeypatch: pytest.MonkeyPatch, at: int | None, kind: type[Misplaced | Hold]
+) -> None:
+    def finds(*_: Any) -> int:
+        raise EndMoved("offset 9 has a record", at)
+
+    monkeypatch.setattr(HoleFiller, "fill", finds)
+    woken, effects = threading.Event(), Effects()
+    background = Background(woken.set)
+    options = AlignmentOptions(Cluster("B", {"bootstrap.servers": "127.0.0.1:9"}), MARKERS, "a-")
+    plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0)
+    progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
+    metrics: Any = SimpleNamespace(fills=lambda *_: None)
+    nothing: Any = None
+    aligned = AlignedOffsets(plan, progress, nothing, options, background, effects, metrics)
+    aligned.fill(idle_buffer(0), Hole(0, 7))
+    assert woken.wait(SECONDS_MAX)
+    for outcome in background.collect():
+        aligned.take(outcome)
+    background.close()
+    aligned.close()
+    (effect,) = effects
+    assert isinstance(effect, kind)
+    assert not isinstance(effect, Misplaced) or effect.found == (NO_TOPIC_ID, at)
 
 
 def test_a_hole_that_takes_more_than_one_piece_of_work_is_reported_until_it_is_filled(

@@ -8,14 +8,17 @@ from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, decode_records, encode_batch
+from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap, list_gaps
 from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.ledger.map_records import ChunkName, decode_chunk, decode_key
 from sparkmirror.ledger.map_segments import Segment
+from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Epochs, Position, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -211,6 +214,24 @@ def test_what_the_ledger_refused_is_composed_again() -> None:
     assert {parse_header(batch.data, 0).base_sequence for _, batch in again} == {0}
     acknowledge(again)
     assert progress.compose([buffer], 9, None) == []
+
+
+def test_an_offset_that_holds_what_does_not_belong_there_is_noted_at_once_and_until_the_ledger_has_it() -> None:
+    progress, view = new_progress(ORDERS), LedgerView(MM2)
+    store(progress, at(ORDERS, 12))
+    now = SYSTEM_CLOCK.monotonic()
+    assert not progress.due(now)
+    progress.misplaced.add(ORDERS, Misplaced(TOPIC_ID, 13), "record 12 stands at offset 13")
+    assert progress.due(now)
+    ((ledger_buffer, batch),) = hand_out(progress.compose([], 9, None))
+    assert not progress.due(now), "it is under way"
+    batch.waiting = False
+    ledger_buffer.rewind()
+    assert progress.due(now), "it was lost"
+    (record,) = store(progress, at(ORDERS, 12))[POSITIONS][-1:]
+    assert not progress.due(now) and progress.settled
+    view.take_ours(record.key, record.value)
+    assert view.misplaced == {ORDERS: {Misplaced(TOPIC_ID, 13): "record 12 stands at offset 13"}}
 
 
 def test_status_records_go_with_the_positions_and_are_due_again_if_they_are_refused() -> None:
