@@ -192,6 +192,21 @@ def test_of_two_that_begin_at_once_one_alone_goes_on(clusters: Clusters, unique:
         assert stored(story)[0][here].offset == 0
 
 
+def test_a_flow_that_keeps_offsets_has_no_position_that_a_person_could_set(
+    clusters: Clusters, unique: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ("preserve.offsets.enabled = true", "consumer.isolation.level = read_committed")
+    with mirrored(clusters, unique("east"), *lines) as (story, here):
+        file = tmp_path / "mm2.properties"
+        file.write_text(story.config.text)
+        before = stored(story)
+        for words in (("reset", "--to-earliest", "--topic", here.topic), ("set", "--offset", f"{here.topic}:0:1")):
+            for more in ((), ("--execute",)):
+                assert main(["positions", words[0], str(file), *words[1:], *more]) == 1
+                assert f"offsets are kept in {here}" in capsys.readouterr().err
+        assert stored(story) == before
+
+
 def test_a_topic_that_is_made_again_meanwhile_keeps_its_position(
     clusters: Clusters, unique: Callable[[str], str]
 ) -> None:

@@ -16,15 +16,18 @@ from sparkmirror.stored_json import Moment, Name, Number, Offset, TopicName, dec
 
 UNREADABLE = "unreadable record"
 """The cause of a gap of which only the key can be read: the lost records and the time are unknown."""
+LEFT_OUT = "left out"
+"""The cause of a gap that a person wants where the logs of a flow that keeps offsets part (`operations.parted_logs`):
+the target's topic of `topic_id`, and no other, keeps records of its own at these offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Mirroring stood at `expected` and found the log to go on at `resumed`.
 
-    `cause` is one of `pipeline.fetch.loss`, or of `ledger.lineage`: then the offsets are the target's. `lost_records`
-    counts what lies between the two, 0 where a source's log leads back; `action` says what was done; `at_ms` is wall
-    clock, `topic_id` that of the log that was found. `partition` is always the source's.
+    `cause` is one of `pipeline.fetch.loss`, or of `ledger.lineage`: then the offsets are the target's; or LEFT_OUT.
+    `lost_records` counts what lies between the two, 0 where a source's log leads back; `action` says what was done;
+    `at_ms` is wall clock, `topic_id` that of the log that was found. `partition` is always the source's.
     """
 
     partition: TopicPartition

@@ -15,14 +15,14 @@ from uuid import uuid4
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Selection
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.gaps import LEFT_OUT, Gap
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import Accepted, PositionRecord, encode_value
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
-from sparkmirror.operations.position_job import SKIPPED, Author
+from sparkmirror.operations.position_job import Author
 from sparkmirror.operations.reverse_ledger import ReverseLedger, kept_record
 
 
@@ -158,4 +158,4 @@ def _appended_record(one: KeptReturn, generation: int, run: str) -> PositionReco
 
 
 def _gap(one: KeptReturn, author: Author, at_ms: int, run: str) -> Gap:
-    return Gap(one.partition, SKIPPED, _parts_at(one), one.start, author.sentence, at_ms, one.away_id, run)
+    return Gap(one.partition, LEFT_OUT, _parts_at(one), one.start, author.sentence, at_ms, one.home_id, run)

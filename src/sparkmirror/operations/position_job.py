@@ -90,7 +90,7 @@ def set_positions(
         homes = [TopicPartition(topics.offsets, number) for number in range(ledger.offsets_partitions)]
         _bar_others(flow, target, ledger, [*homes, TopicPartition(topics.positions, 0)], writer)
         ledger.read_through(target)
-        plan = make_plan(Stored.of(ledger.view))
+        plan = make_plan(Stored.read(flow, target, ledger.view))
         changes = _Changes(flow, topics, ledger, author)
         records = [record for move in plan.moves for record in changes.records(move, plan)]
         _refuse_new_topics(source, plan)

@@ -3,7 +3,7 @@ and `operations.position_job`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
@@ -18,6 +18,8 @@ from sparkmirror.operations.cluster_pair import mirrored_partitions
 from sparkmirror.operations.offset_reset import Move, plan_reset
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.policy.filters import name_matcher
+
+_SHOWN_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,16 @@ class Stored:
 
     positions: Mapping[TopicPartition, Position]
     problems: Mapping[TopicPartition, str]
+    parted: frozenset[TopicPartition] = frozenset()
+    """Those of which a person has accepted that their logs part: their offsets are not kept."""
 
     @classmethod
-    def of(cls, view: LedgerView) -> "Stored":
-        return cls(view.positions, view.problems)
+    def read(cls, flow: FlowConfig, target: Admin, view: LedgerView) -> "Stored":
+        """Raises ClusterError."""
+        names = {flow.remote_topic(where.topic) for where in view.accepted}
+        there = target.list_topics(names) if names else {}
+        parted = (one for one in view.accepted if view.has_accepted(one, there.get(flow.remote_topic(one.topic))))
+        return cls(view.positions, view.problems, frozenset(parted))
 
 
 Places = Mapping[TopicPartition, int]
@@ -119,7 +127,7 @@ def read_stored(flow: FlowConfig, target: Admin) -> Stored:
         return Stored({}, {})
     with LedgerReader(flow.target, topics, flow.connector, is_ours_needed=False) as ledger:
         ledger.read_to_end()
-        return Stored.of(ledger.view)
+        return Stored.read(flow, target, ledger.view)
 
 
 def list_standings(flow: FlowConfig, source: Admin, target: Admin, choice: Choice) -> list[Standing]:
@@ -153,10 +161,28 @@ def plan_positions(flow: FlowConfig, source: Admin, stored: Stored, choice: Choi
     wanted = goal(Ground(flow, source, stored, chosen))
     if not wanted:
         raise SparkMirrorError(f"{flow.name}: no partition is to be moved.", "See `sparkmirror positions show FILE`.")
+    refuse_kept(flow, stored, wanted)
     begins, ends = source.await_earliest_offsets(wanted), source.await_latest_offsets(wanted)
     stands = {where: Committed(position.offset) for where, position in stored.positions.items()}
     plan = plan_reset(stands, wanted, begins, ends)
     return PositionPlan(plan.moves, topics, stored, begins, plan.warnings)
+
+
+def refuse_kept(flow: FlowConfig, stored: Stored, wanted: Iterable[TopicPartition]) -> None:
+    """Raises SparkMirrorError where offsets are kept: the end of the target's log is the position, and the ledger's
+    record vouches for what lies before. Another one would tell the next start that nothing was mirrored yet."""
+    kept = sorted(one for one in wanted if flow.keeps_offsets(one.topic) and one not in stored.parted)
+    if not kept:
+        return
+    more = f" and {len(kept) - _SHOWN_MAX} more" if len(kept) > _SHOWN_MAX else ""
+    names = ", ".join(map(str, kept[:_SHOWN_MAX]))
+    raise SparkMirrorError(
+        f"{flow.name}: offsets are kept in {names}{more}, so each goes on at the end of its log on the target, "
+        "whatever position is set: nothing was changed.",
+        "To mirror a topic again, stop the flow, delete the topic on the target, and start the flow: it begins by "
+        "`preserve.offsets.start`, or where it stood if that is earlier. To leave out records where logs part, see "
+        "`sparkmirror failback accept`. Choose other topics by `--topic`.",
+    )
 
 
 # Goals.

@@ -10,8 +10,8 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import ConfigEntry
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.log_offsets import LogOffsets
-from sparkmirror.ledger.gaps import Gap
-from sparkmirror.model import TopicPartition
+from sparkmirror.ledger.gaps import LEFT_OUT, Gap
+from sparkmirror.model import Topic, TopicPartition, is_another_topic
 from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets, mirrored_partitions
 from sparkmirror.operations.identical_offsets import NONE_IDENTICAL, Identical, look_at_identical
 from sparkmirror.sync.offset_state import OffsetState
@@ -51,10 +51,11 @@ def observe(flow: FlowConfig, wanted: Callable[[TopicPartition], bool]) -> Obser
         skipped = _skipped(flow, source, target, partitions)
         partitions = [where for where in partitions if where.topic not in skipped]
         standings, unknown, identical = _standings(flow, source, target, partitions)
+        there = target.list_topics({one.target.topic for one in standings}) if standings else {}
     skipped |= {str(where): reason for where, reason in sorted(unknown.items())}
     behind = sum(max(one.source_end - max(one.position, one.source_start), 0) for one in standings)
     gaps = tuple(gap for gap in ledger_gaps(flow) if wanted(gap.partition))
-    return Observed(tuple(_with_gaps(standings, gaps)), gaps, behind, skipped, chosen, identical)
+    return Observed(tuple(_with_gaps(standings, gaps, there)), gaps, behind, skipped, chosen, identical)
 
 
 def _skipped(flow: FlowConfig, source: Admin, target: Admin, partitions: Iterable[TopicPartition]) -> dict[str, str]:
@@ -116,9 +117,15 @@ def _why_unknown(where: TopicPartition, bounds: tuple[LogOffsets, LogOffsets]) -
     return ""
 
 
-def _with_gaps(standings: Iterable[Standing], gaps: Iterable[Gap]) -> Iterable[Standing]:
+def _with_gaps(standings: Iterable[Standing], gaps: Iterable[Gap], there: Mapping[str, Topic]) -> Iterable[Standing]:
     for one in standings:
-        yield replace(one, gaps=tuple(gap for gap in gaps if gap.partition == one.source))
+        remote = there.get(one.target.topic)
+        yield replace(one, gaps=tuple(gap for gap in gaps if gap.partition == one.source and _counts(gap, remote)))
+
+
+def _counts(gap: Gap, remote: Topic | None) -> bool:
+    """What was left out is so in one topic of the target: the flow mirrors it to another one of that name."""
+    return gap.cause != LEFT_OUT or remote is None or not is_another_topic(gap.topic_id, remote.topic_id)
 
 
 def _is_compacted(settings: Mapping[str, Mapping[str, ConfigEntry]], topic: str) -> bool:

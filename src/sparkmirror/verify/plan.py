@@ -10,11 +10,11 @@ from itertools import groupby
 from random import Random
 from typing import Any, Final
 
+from sparkmirror.ledger import gaps
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.map_segments import Segment
 from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.model import TopicPartition, plain
-from sparkmirror.operations.position_job import SKIPPED
 from sparkmirror.verify.span import Span, Stretch
 
 SPAN_OFFSETS: Final = 500_000
@@ -77,7 +77,7 @@ class Standing:
         the target's own records stand there."""
         if not self.keeps_offsets:
             return []
-        return sorted((gap.expected, gap.resumed) for gap in self.gaps if gap.cause == SKIPPED)
+        return sorted((gap.expected, gap.resumed) for gap in self.gaps if gap.cause == gaps.LEFT_OUT)
 
     def within(self, first: int, end: int) -> "Standing":
         """The same of these offsets alone, which are kept."""

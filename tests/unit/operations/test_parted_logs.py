@@ -106,7 +106,8 @@ def test_what_the_other_cluster_has_is_left_out_and_noted_and_offsets_are_kept_b
     )  # fmt: skip
     assert published.view.accepted == {}
     (gap,) = list_gaps("B", list(published.values[ledger_topics("B").gaps].items()))
-    assert (gap.partition, gap.cause, gap.expected, gap.resumed, gap.lost_records) == (ORDERS, "skipped", 100, 130, 30)
+    assert (gap.partition, gap.cause, gap.expected, gap.resumed, gap.lost_records) == (ORDERS, "left out", 100, 130, 30)
+    assert gap.topic_id == HOME, "another topic there has them"
     assert told(logs(SHORT).look(leaves_out=False)) == "orders-0 is accepted already"
 
 

@@ -178,7 +178,7 @@ def test_where_offsets_are_kept_each_record_must_stand_at_its_own_whatever_the_m
 
 
 def test_what_a_person_has_left_out_where_logs_part_is_named_and_all_else_is_compared() -> None:
-    def gap(first: int, end: int, cause: str = "skipped") -> Gap:
+    def gap(first: int, end: int, cause: str = "left out") -> Gap:
         return Gap(HERE, cause, first, end, "lost site", 0, UUID(int=1), "run")
 
     kept = standing(None, keeps_offsets=True, position=200, source_end=200, target_end=200, gaps=(gap(100, 130),))
@@ -194,5 +194,6 @@ def test_what_a_person_has_left_out_where_logs_part_is_named_and_all_else_is_com
     assert [one for one in rest if one.reason == plan.LEFT_OUT] == [
         left_out(110, 130, plan.LEFT_OUT), left_out(150, 160, plan.LEFT_OUT),
     ]  # fmt: skip
-    for other in (replace(kept, gaps=(gap(100, 130, "retention"),)), replace(kept, keeps_offsets=False)):
+    others = (replace(kept, gaps=(gap(100, 130, cause),)) for cause in ("retention", "skipped"))
+    for other in (*others, replace(kept, keeps_offsets=False)):
         assert plan.LEFT_OUT not in {one.reason for one in plan_spans(other)[1]}
