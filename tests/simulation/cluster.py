@@ -755,7 +755,7 @@ class Cluster:
                         error_code=error,
                         timestamp=-1,
                         offset=offset,
-                        leader_epoch=0,
+                        leader_epoch=self._epoch_at(TopicPartition(topic.name, one.partition_index), one.timestamp),
                     )
                 )
             topics.append(kind(name=topic.name, partitions=found))
@@ -775,6 +775,13 @@ class Cluster:
         if request.replica_id == _ANY_READER:
             return 0, log.end
         return 0, log.last_stable if request.isolation_level else log.high_watermark
+
+    def _epoch_at(self, where: TopicPartition, timestamp: int) -> int:
+        """The leader's own at the end of a log, though it may have no record yet."""
+        partition = self.partition(where)
+        if partition is None:
+            return -1
+        return partition.log.epochs[0][0] if timestamp == _EARLIEST and partition.log.epochs else partition.log.epoch
 
     def has_met_cut(self, partition: Partition) -> bool:
         """Whether anybody has been told where the log ends, or has appended to it, since it was cut."""

@@ -282,7 +282,7 @@ MUTATIONS = (
     Mutation("a stored start is forgotten where the log is empty", "planning/offset_starts.py",
              "return record is None or (not ends and self._is_of_former_source(item, record))",
              "return record is None or not ends", kept=True,
-             also=("return min(first, former.position.offset)", "return first")),
+             also=("if chosen.offset < former.position.offset:", "if True:")),
     Mutation("logs without a record in common are gone on with", "planning/log_alignment.py",
              "if facts.stored is not None or common or first >= facts.begins:",
              "if facts.stored is not None or first >= facts.begins or facts.begins < facts.ends:", kept=True),

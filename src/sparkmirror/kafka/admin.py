@@ -229,7 +229,8 @@ class Admin:
         found = self.list_offsets(dict.fromkeys(partitions, at_ms))
         ends = self.latest_offsets(where for where, offset in found.known.items() if offset < 0)
         known = {where: offset for where, offset in found.known.items() if offset >= 0}
-        return LogOffsets(self.alias, known | dict(ends.known), {**found.unknown, **ends.unknown})
+        unknown, epochs = {**found.unknown, **ends.unknown}, {**found.epochs, **ends.epochs}
+        return LogOffsets(self.alias, known | dict(ends.known), unknown, epochs)
 
     def list_offsets(self, timestamps_ms: Mapping[TopicPartition, int], *, read_committed: bool = False) -> LogOffsets:
         """The first offset at or after a timestamp in ms, or at EARLIEST or LATEST; -1 if no record is so young.

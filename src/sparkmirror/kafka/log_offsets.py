@@ -38,12 +38,14 @@ class OffsetsUnknown(ClusterUnreachable):
 class LogOffsets:
     """One offset for each partition that was asked for: `known`, or `unknown` with the reason as a clause.
 
-    A partition that does not exist is in neither.
+    A partition that does not exist is in neither. `epochs` are the leader epochs that came with the offsets: of the
+    record there, or of the leader at a log's end.
     """
 
     alias: str
     known: Mapping[TopicPartition, int]
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def all(self) -> dict[TopicPartition, int]:
         """The offsets of all partitions that exist. Raises OffsetsUnknown."""
@@ -105,7 +107,7 @@ def list_log_offsets(
             break
         pause = min(pause * 2, _PAUSE_SECONDS_MAX)
     question.drop_missing()
-    return LogOffsets(connection.alias, question.known, question.refused | question.waiting)
+    return LogOffsets(connection.alias, question.known, question.refused | question.waiting, question.epochs)
 
 
 class _Question:
@@ -126,6 +128,7 @@ class _Question:
         self._brokers: dict[int, str] = {}
         self._missing: set[TopicPartition] = set()
         self.known: dict[TopicPartition, int] = {}
+        self.epochs: dict[TopicPartition, int] = {}
         self.refused: dict[TopicPartition, str] = {}
         self.waiting: dict[TopicPartition, str] = dict.fromkeys(timestamps_ms, "nobody has answered")
 
@@ -186,6 +189,8 @@ class _Question:
         if result.error_code == NO_ERROR:
             del self.waiting[where]
             self.known[where] = result.offset
+            if result.leader_epoch is not None and result.leader_epoch != NO_EPOCH:
+                self.epochs[where] = result.leader_epoch
         else:
             self._note(where, result.error_code)
 

@@ -8,8 +8,8 @@ from typing import Final
 from uuid import UUID
 
 from sparkmirror.ledger.positions import decode_kind_key, encode_kind_key
-from sparkmirror.model import TopicPartition
-from sparkmirror.stored_json import Name, Offset, decode_or_none, encode
+from sparkmirror.model import NO_EPOCH, Position, TopicPartition
+from sparkmirror.stored_json import Name, NumberOrNone, Offset, decode_or_none, encode
 
 _KIND: Final = "preserve.offsets.start"
 _MARK: Final = f'"{_KIND}"'.encode()
@@ -18,12 +18,19 @@ _MARK: Final = f'"{_KIND}"'.encode()
 @dataclass(frozen=True, slots=True)
 class ChosenStart:
     """The partition begins at `offset`, as the setting `start` had it when it was looked at first. It holds for this
-    topic of the source (`source_id`) and of the target (`topic_id`), and as long as the setting is the same."""
+    topic of the source (`source_id`) and of the target (`topic_id`), and as long as the setting is the same. The
+    source's log had the leader `epoch` there: one that is cut below has another."""
 
     offset: Offset
     start: Name
     source_id: UUID
     topic_id: UUID
+    epoch: NumberOrNone = NO_EPOCH
+
+    @property
+    def place(self) -> Position:
+        epochs = () if self.epoch == NO_EPOCH else ((self.epoch, self.offset),)
+        return Position(self.offset, epochs, self.source_id)
 
     def is_same(self, other: "ChosenStart") -> bool:
         """Whether both are of one choice, at whatever offset."""

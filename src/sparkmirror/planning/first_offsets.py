@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.log_offsets import LogOffsets
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Position, TopicPartition
 from sparkmirror.policy.start import start_ms
 
 
@@ -19,13 +19,25 @@ def first_offsets(
 
     With `all_of_them`, as for a run that is to end, OffsetsUnknown is raised instead. Raises ClusterError.
     """
+    return {
+        where: place.offset for where, place in first_places(flow, source, partitions, all_of_them=all_of_them).items()
+    }
+
+
+def first_places(
+    flow: FlowConfig, source: Admin, partitions: list[TopicPartition], *, all_of_them: bool
+) -> dict[TopicPartition, Position]:
+    """As `first_offsets`, with the leader epoch that the log has there, where brokers tell it."""
     by_start: dict[str, list[TopicPartition]] = defaultdict(list)
     for where in partitions:
         by_start[flow.first_offset(where.topic)].append(where)
-    first: dict[TopicPartition, int] = {}
+    first: dict[TopicPartition, Position] = {}
     for start, some in by_start.items():
         found = _first_offsets(start, source, some)
-        first |= found.all() if all_of_them else found.known
+        known = found.all() if all_of_them else found.known
+        for where, offset in known.items():
+            epoch = found.epochs.get(where)
+            first[where] = Position(offset, () if epoch is None else ((epoch, offset),))
     return first
 
 

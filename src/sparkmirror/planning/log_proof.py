@@ -61,7 +61,7 @@ class LogProof:
         cannot be read.
         """
         passed = _Passed(known)
-        epoch = known.leader_epoch
+        epoch = known.up_to(read.first).leader_epoch  # one that begins there may never have had a record
         source = passed.note(
             read_owners(self.source, where, *read, is_committed=self.is_committed, epoch=epoch), read.first
         )

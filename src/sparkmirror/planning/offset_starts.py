@@ -8,6 +8,7 @@ All steps can be repeated: a process that dies leaves a log from which the next 
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -20,13 +21,14 @@ from sparkmirror.kafka.log_edges import delete_before
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.kafka.offset_fillers import EndMoved
 from sparkmirror.kafka.publish import publish
+from sparkmirror.kafka.wire.batch_owners import parted_from
 from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.ledger.positions import PositionRecord, encode_producer, is_of_this_log, producer_key
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.adoption import adopt
 from sparkmirror.planning.chosen_starts import keep_chosen
-from sparkmirror.planning.first_offsets import first_offsets
+from sparkmirror.planning.first_offsets import first_places
 from sparkmirror.planning.log_alignment import (
     Adopt,
     Fill,
@@ -43,14 +45,14 @@ from sparkmirror.planning.log_alignment import (
 from sparkmirror.planning.log_comparison import Common
 from sparkmirror.planning.log_proof import Expected, Foreign, LogProof, NotIdentical
 from sparkmirror.planning.misplaced_offsets import note_misplaced, require_placed_all
+from sparkmirror.planning.shared_places import shared_place
 from sparkmirror.planning.start_fills import NO_NOTES, FillNotes, StartFill, StartFills
-from sparkmirror.planning.target_ends import TargetEnds, read_ends
+from sparkmirror.planning.target_ends import TIMES_KEY, TargetEnds, append_times, read_ends
 from sparkmirror.policy.fillers import SEQUENCES, Hole, all_ids, id_prefix
 
 log = logging.getLogger(__name__)
 
 _POLICY_VIOLATION: Final = 44
-_TIMES_KEY: Final = "message.timestamp.type"
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _GRANT: Final = "grant DESCRIBE_CONFIGS on it to the principal that the target knows the mirror by"
@@ -70,12 +72,12 @@ class _Logs(NamedTuple):
     target: TargetEnds
     source_begins: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
-    first: Mapping[TopicPartition, int]
+    first: Mapping[TopicPartition, Position]
     append_times: Mapping[str, bool]
 
 
 class _Pair(NamedTuple):
-    """One partition on both clusters; `known` is the source's lineage at the stored position."""
+    """One partition on both clusters; `known` is the source's lineage at the first offset that is mirrored."""
 
     where: TopicPartition
     remote: TopicPartition
@@ -212,19 +214,10 @@ class OffsetStarts:
         source_ends = self._known(self._source.latest_offsets(here))
         ends = there.ends
         is_new = [item.partition for item in items if self._begins_anew(item, ends.get(self._remote(item.partition)))]
-        found = first_offsets(self._flow, self._source, is_new, all_of_them=self._is_patient)
+        found = first_places(self._flow, self._source, is_new, all_of_them=self._is_patient)
         source_ids = {item.partition: item.topic_id for item in items}
-        first = keep_chosen(self._flow, self._ledger, self._target, found, source_ids, self._there)
-        return _Logs(begins, there, source_begins, source_ends, first, self._append_times(remotes))
-
-    def _append_times(self, remotes: Collection[TopicPartition]) -> dict[str, bool]:
-        """Whether topics of the target give records their own times, where that can be read."""
-        configs = self._target.describe_configs({remote.topic for remote in remotes}, [_TIMES_KEY])
-        return {
-            topic: entries[_TIMES_KEY].value == "LogAppendTime"
-            for topic, entries in configs.items()
-            if _TIMES_KEY in entries
-        }
+        first = keep_chosen(self._flow, self._ledger, self._target, found, source_ids, self._there, source_ends)
+        return _Logs(begins, there, source_begins, source_ends, first, append_times(self._target, remotes))
 
     def _known(self, offsets: LogOffsets) -> dict[TopicPartition, int]:
         return offsets.all() if self._is_patient else dict(offsets.known)
@@ -274,17 +267,18 @@ class OffsetStarts:
             raise NotIdentical("the source's topic was made again, and the target has the records of the former one")
         if self._begins_anew(item, ends):
             record = None
-        stored = None if record is None else record.position.offset
-        first = self._first(item, logs) if stored is None else stored
-        if first is None:
+        place = self._first(item, logs) if record is None else record.position
+        if place is None:
             return None
+        stored = None if record is None else place.offset
         if remote.topic not in logs.append_times:
-            raise NotIdentical(f"`{_TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)
+            raise NotIdentical(f"`{TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)
         edges = logs.begins[remote], ends, logs.target.last_sequences.get(remote), logs.source_begins[where]
         sequence = None if record is None else record.sequence
-        facts = LogFacts(stored, first, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence)
-        known = Lineage(item.topic_id) if record is None else Lineage.of(record.position)
-        pair = _Pair(where, remote, producer_id, facts, known, Common())
+        facts = LogFacts(
+            stored, place.offset, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence
+        )
+        pair = _Pair(where, remote, producer_id, facts, Lineage.of(place), Common())
         require_placed_all(self._ledger.view, self._proof(pair), where, self._there[remote.topic], record, facts)
         verdict = judge(facts)
         if isinstance(verdict, Prove | Adopt) and remote in logs.target.unreplicated and not self._is_patient:
@@ -300,13 +294,17 @@ class OffsetStarts:
         append = Append(producer_id, sequence, remote.topic, topic_id, has_append_time)
         return replace(start, append=append, extent=extent, found=None)
 
-    def _first(self, item: Assigned, logs: _Logs) -> int | None:
+    def _first(self, item: Assigned, logs: _Logs) -> Position | None:
         """Where a log begins that has nothing mirrored. One in the place of a log that was deleted begins no later than
-        that one had come: what the source has from there on was never there."""
-        first, former = logs.first.get(item.partition), self._ledger.view.records.get(item.partition)
-        if first is None or former is None or not former.is_aligned or self._is_of_former_source(item, former):
-            return first
-        return min(first, former.position.offset)
+        that one had come: what the source has from there on was never there, nor from where it was cut since."""
+        where, former = item.partition, self._ledger.view.records.get(item.partition)
+        chosen = logs.first.get(where)
+        if chosen is None or former is None or not former.is_aligned or self._is_of_former_source(item, former):
+            return chosen
+        if chosen.offset < former.position.offset:
+            return chosen
+        source = Hole(logs.source_begins[where], logs.source_ends[where])
+        return shared_place(former.position, source, partial(parted_from, self._source.connection.settings, where))
 
     def _adopted(self, remote: TopicPartition, ends: int) -> Extent:
         """By it a task knows that the position is to be stored, though nothing of its own moves it."""
@@ -339,7 +337,7 @@ class OffsetStarts:
                 lineage = adopt(self._target, proof, pair.where, pair.remote, known, samples, pair.facts)
                 return self._hide(then.hides, pair, lineage.at(pair.facts.ends))
             case GoOn(hides):
-                is_exact = pair.facts.stored == pair.facts.ends
+                is_exact = pair.facts.first == pair.facts.ends
                 lineage = pair.known if is_exact else Lineage(pair.known.topic_id)
                 return self._hide(hides, pair, lineage.at(pair.facts.ends))
 
@@ -369,7 +367,7 @@ class OffsetStarts:
             is_filled = self._fills.fill(StartFill(pair.where, pair.remote, *edges), pair.producer_id)
         except EndMoved as moved:
             raise NotIdentical(str(moved)) from moved
-        return self._delete(pair, hole.stop, Position(hole.stop)) if is_filled else None
+        return self._delete(pair, hole.stop, pair.known.at(hole.stop)) if is_filled else None
 
     def _hide(self, offset: int | None, pair: _Pair, reached: Position) -> Position | None:
         """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""

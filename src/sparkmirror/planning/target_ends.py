@@ -12,6 +12,7 @@ from sparkmirror.kafka.log_edges import last_sequences
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.model import TopicPartition
 
+TIMES_KEY: Final = "message.timestamp.type"
 _SETTLE_SECONDS: Final = 5.0
 _REPLICATE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.05
@@ -67,3 +68,11 @@ def _unreplicated(target: Admin, ends: Mapping[TopicPartition, int]) -> frozense
         if due and not waits_within(target.connection, _PAUSE_SECONDS, ends_at):
             break
     return frozenset(due)
+
+
+def append_times(target: Admin, partitions: Collection[TopicPartition]) -> dict[str, bool]:
+    """Whether topics of the target give records their own times, where that can be read. Raises ClusterError."""
+    configs = target.describe_configs({where.topic for where in partitions}, [TIMES_KEY])
+    return {
+        topic: entries[TIMES_KEY].value == "LogAppendTime" for topic, entries in configs.items() if TIMES_KEY in entries
+    }

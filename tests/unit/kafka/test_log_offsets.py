@@ -45,7 +45,10 @@ class Brokers:
         (topic,) = make().topics
         assert {one.current_leader_epoch for one in topic.partitions} == {7}, "a former leader would refuse that"
         found = [(one.partition_index, *self.answers[one.partition_index]) for one in topic.partitions]
-        results = [SimpleNamespace(partition_index=at, error_code=code, offset=end) for at, code, end in found]
+        results = [
+            SimpleNamespace(partition_index=at, error_code=code, offset=end, leader_epoch=at - 1)
+            for at, code, end in found
+        ]
         return SimpleNamespace(topics=[SimpleNamespace(name=topic.name, partitions=results)])
 
     def wait(self, _seconds: float) -> bool:

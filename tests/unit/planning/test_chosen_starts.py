@@ -12,7 +12,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.ledger.chosen_starts import ChosenStart, encode_start, start_key
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Connector, Topic, TopicPartition
+from sparkmirror.model import Connector, Position, Topic, TopicPartition
 from sparkmirror.planning import chosen_starts
 from sparkmirror.planning.chosen_starts import keep_chosen
 
@@ -32,8 +32,20 @@ class Ledger:
             self.view.take_ours(key, value)
 
     def choose(
-        self, found: Mapping[TopicPartition, int], start: str = "latest", source: UUID = HERE, target: UUID = THERE
+        self,
+        found: Mapping[TopicPartition, int],
+        start: str = "latest",
+        source: UUID = HERE,
+        target: UUID = THERE,
+        epoch: int = 3,
     ) -> dict[TopicPartition, int]:
+        places = self.places(found, start, source, target, epoch)
+        return {where: place.offset for where, place in places.items()}
+
+    def places(
+        self, found: Mapping[TopicPartition, int], start: str, source: UUID, target: UUID, epoch: int
+    ) -> dict[TopicPartition, Position]:
+        """Where the source's logs end where they are `found` to begin."""
         flow = flow_of(
             "preserve.offsets.enabled = true", "A.consumer.isolation.level = read_committed",
             f"preserve.offsets.start = {start}",
@@ -41,8 +53,9 @@ class Ledger:
         remote = flow.remote_topic("orders")
         reader: Any = SimpleNamespace(view=self.view, read_through=lambda _: None)
         there = {remote: Topic(remote, target, 2, 1)}
+        places = {where: Position(offset, ((epoch, offset),)) for where, offset in found.items()}
         return keep_chosen(
-            flow, cast(LedgerReader, reader), cast(Admin, None), found, dict.fromkeys(found, source), there
+            flow, cast(LedgerReader, reader), cast(Admin, None), places, dict.fromkeys(found, source), there, found
         )
 
 
@@ -62,6 +75,18 @@ def test_it_is_chosen_again_for_another_topic_or_setting(ledger: Ledger) -> None
     assert ledger.choose({WHERE: 5}, source=OTHER) == {WHERE: 5}
     assert ledger.choose({WHERE: 110}, source=OTHER, target=OTHER) == {WHERE: 110}
     assert ledger.choose({WHERE: 40}, "by_duration:P1D", OTHER, OTHER) == {WHERE: 40}
+
+
+def test_it_has_the_epoch_of_the_source_s_log_as_it_was_then(ledger: Ledger) -> None:
+    ledger.choose({WHERE: 60}, epoch=3)
+    assert ledger.places({WHERE: 110}, "latest", HERE, THERE, 5) == {WHERE: Position(60, ((3, 60),), HERE)}
+    assert ledger.places({WHERE: 0}, "earliest", HERE, THERE, 5) == {WHERE: Position(0)}
+
+
+def test_it_is_chosen_again_where_the_source_was_cut_before_it(ledger: Ledger) -> None:
+    ledger.choose({WHERE: 60})
+    assert ledger.places({WHERE: 40}, "latest", HERE, THERE, 5) == {WHERE: Position(40, ((5, 40),), HERE)}
+    assert ledger.choose({WHERE: 110}) == {WHERE: 40}, "what has come since is mirrored"
 
 
 def test_the_beginning_of_a_log_is_looked_at_each_time(ledger: Ledger) -> None:

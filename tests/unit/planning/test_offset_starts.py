@@ -86,6 +86,8 @@ class World:
             records={}, offsets_producer=OURS, last_offsets_producer=OURS, starts={}, last_starts={}, misplaced={}
         )
         self.published: list[int | None] = []
+        self.starts: dict[TopicPartition, Position] = {}
+        """Where logs begin otherwise than at their source's beginning."""
         self.last: dict[TopicPartition, int] = {}
         self.known_ids: set[str] = set()
         self.forbidden: set[TopicPartition] = set()
@@ -102,7 +104,8 @@ class World:
         ):
             monkeypatch.setattr(offset_starts, name, stand_in)
         monkeypatch.setattr(misplaced_offsets, "publish", lambda *_: None)
-        monkeypatch.setattr(offset_starts, "first_offsets", self._first_offsets)
+        monkeypatch.setattr(offset_starts, "first_places", self._first_places)
+        monkeypatch.setattr(offset_starts, "parted_from", self._parted_from)
         monkeypatch.setattr(target_ends, "last_sequences", self._last_sequences)
         monkeypatch.setattr(log_proof, "read_owners", self._read_owners)
         monkeypatch.setattr(adoption, "open_transactions", lambda _, some: dict.fromkeys(some, self.open_from))
@@ -152,8 +155,18 @@ class World:
             self.view.last_offsets_producer = found
             self.view.offsets_producer = self.view.offsets_producer or found
 
-    def _first_offsets(self, _: object, source: Cluster, wanted: list[TopicPartition], **__: bool) -> Mapping[Any, int]:
-        return source.earliest_offsets(wanted).known
+    def _first_places(
+        self, _: object, source: Cluster, wanted: list[TopicPartition], **__: bool
+    ) -> Mapping[Any, Position]:
+        found = source.earliest_offsets(wanted).known
+        return {where: self.starts.get(where, Position(offset)) for where, offset in found.items()}
+
+    def _parted_from(self, cluster: Cluster, where: TopicPartition, offset: int, epoch: int) -> tuple[int, int] | None:
+        """As a broker tells of a log by its batches' epochs."""
+        own = [batch for batch in cluster.logs[where] if batch.header.partition_leader_epoch <= epoch]
+        last = own[-1].header.partition_leader_epoch if own else -1
+        end = own[-1].stop if own else 0
+        return None if last == epoch and end >= offset else (last, end)
 
     def _read_owners(
         self, cluster: Cluster, where: TopicPartition, first: int, stop: int, *, is_committed: bool = False,
@@ -509,7 +522,7 @@ def test_a_log_in_place_of_a_deleted_one_begins_where_that_one_ended_and_no_late
 ) -> None:
     """`preserve.offsets.start = latest`: what came since the flow stood there was never on the target."""
     world.has([data(0, values(0, 60))], [])
-    monkeypatch.setattr(offset_starts, "first_offsets", lambda *_, **__: {WHERE: 60})
+    world.starts = {WHERE: Position(60)}
     monkeypatch.setattr(start_fills, "fill_start", lambda *at: at[3].stop)
     filled: list[int] = []
     monkeypatch.setattr(offset_starts, "delete_before", lambda _, offsets: filled.extend(offsets.values()))
@@ -531,6 +544,37 @@ def test_what_times_a_topic_gives_records_is_known_before_a_partition_begins(wor
         assert append is not None
         found.append(append.has_append_time)
     assert found == [True, False]
+
+
+def _fills_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_fills, "fill_start", lambda *given: given[3].stop)
+    monkeypatch.setattr(offset_starts, "delete_before", lambda *_: None)
+    monkeypatch.setattr(OffsetStarts, "_delete", lambda *given: given[3])
+
+
+def test_a_log_in_place_of_a_deleted_one_begins_where_its_source_was_cut_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fills_all(monkeypatch)
+    world.has([of_epoch(data(0, values(0, 900)), 3), of_epoch(data(900, values(2000, 200)), 4)], [])
+    world.starts = {WHERE: Position(1100, ((4, 1100),))}
+    monkeypatch.setattr(offset_starts, "keep_chosen", lambda *given: given[3])
+    world.stores(1000, ((3, 0),), there=FORMER)
+    begun = world.settle()[WHERE]
+    assert (begun.unknown, begun.offset, begun.epochs) == ("", 900, ((3, 0),))
+
+
+def test_a_start_has_the_epoch_by_which_its_reader_finds_a_log_that_was_cut(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fills_all(monkeypatch)
+    world.has([of_epoch(data(0, values(0, 10)), 3)], [])
+    world.starts = {WHERE: Position(10, ((3, 10),))}
+    monkeypatch.setattr(offset_starts, "keep_chosen", lambda *given: given[3])
+    assert world.settle()[WHERE].epochs == ((3, 10),)
+    world.target.logs[world.remote] = [empty(0, 10)]
+    world.last[world.remote] = 9
+    assert world.settle()[WHERE].epochs == ((3, 10),), "it was filled in an earlier look"
 
 
 def test_a_topic_that_is_deleted_while_it_is_looked_at_is_looked_at_again(

@@ -21,6 +21,7 @@ from sparkmirror.kafka.wire.lookup import dial_leader, sensible_answers
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _FETCH: Final = 1
+_OFFSET_OUT_OF_RANGE: Final = 1
 _VERSIONS: Final = (12, 12)
 _BYTES_MAX: Final = 8 << 20
 _WAIT_MS: Final = 500
@@ -30,7 +31,17 @@ _MARKER: Final = struct.Struct(">hi")
 
 
 class LogParted(SparkMirrorError):
-    """The log has no records of the epoch that was named up to the offset that was asked for: it was cut."""
+    """The log has no records of the epoch that was named up to the offset that was asked for: it was cut. Its last
+    epoch that is not later is `epoch`, and goes to `end`."""
+
+    def __init__(self, message: str, epoch: int = NO_EPOCH, end: int = 0) -> None:
+        super().__init__(message)
+        self.epoch = epoch
+        self.end = end
+
+
+class UnknownEpoch(ClusterUnreachable):
+    """The offset is not in the log, or the log knows no epoch so early as the one that was named."""
 
 
 class OwnedBatch(NamedTuple):
@@ -137,11 +148,24 @@ class OwnerReader:
         again = self.read(batch.first, batch.stop, is_committed=True)
         return any(one.is_aborted for one in again if one.first == batch.first)
 
-    def _fetch(self, first: int, is_committed: bool, epoch: int, bytes_max: int = _BYTES_MAX) -> list[OwnedBatch]:
+    def parted(self, offset: int, epoch: int) -> tuple[int, int] | None:
+        """None where the log has the record of that epoch before `offset`, else its last epoch that is not later, and
+        where that ends. The log must reach over `offset`. Raises as `read`."""
+        try:
+            self._fetch(offset, is_committed=False, epoch=epoch, bytes_max=1, wait_ms=0)
+        except LogParted as found:
+            return found.epoch, found.end
+        except UnknownEpoch:
+            return epoch - 1, offset
+        return None
+
+    def _fetch(
+        self, first: int, is_committed: bool, epoch: int, bytes_max: int = _BYTES_MAX, wait_ms: int = _WAIT_MS
+    ) -> list[OwnedBatch]:
         try:
             link = self._connect()
             with sensible_answers(link):
-                request = _request(self._where, first, is_committed, epoch, bytes_max)
+                request = _request(self._where, first, is_committed, epoch, bytes_max, wait_ms)
                 answer: Any = link.ask(request, FetchResponse, link.version(_FETCH, _VERSIONS))
                 found = answer.responses[0].partitions[0]
                 batches = list(_batches(found))
@@ -150,9 +174,12 @@ class OwnerReader:
             raise ClusterUnreachable(f"the leader of {self._where} broke off the connection: {broken}") from broken
         if found.error_code != NO_ERROR:
             self.close()
-            raise ClusterUnreachable(f"{self._where} cannot be read: {error_name(found.error_code)}")
+            is_unknown = found.error_code == _OFFSET_OUT_OF_RANGE and epoch != NO_EPOCH
+            kind = UnknownEpoch if is_unknown else ClusterUnreachable
+            raise kind(f"{self._where} cannot be read: {error_name(found.error_code)}")
         if found.diverging_epoch is not None and found.diverging_epoch.end_offset >= 0:
-            raise LogParted(f"{self._where} ends at offset {found.diverging_epoch.end_offset} in epoch {epoch}")
+            ended = found.diverging_epoch.epoch, found.diverging_epoch.end_offset
+            raise LogParted(f"{self._where} ends at offset {ended[1]} in epoch {epoch}", *ended)
         return batches
 
     def _connect(self) -> Link:
@@ -176,6 +203,12 @@ def read_owners(
         yield from reader.read(first, stop, is_committed=is_committed, epoch=epoch)
 
 
+def parted_from(settings: ClientSettings, where: TopicPartition, offset: int, epoch: int) -> tuple[int, int] | None:
+    """As `OwnerReader.parted`, over a connection of its own."""
+    with closing(OwnerReader(settings, where)) as reader:
+        return reader.parted(offset, epoch)
+
+
 def _batches(found: Any) -> Iterator[OwnedBatch]:
     """Those of one answer. An aborted transaction ends at its producer's next marker (KIP-98)."""
     content = memoryview(bytes(found.records or b""))
@@ -190,7 +223,7 @@ def _batches(found: Any) -> Iterator[OwnedBatch]:
         yield OwnedBatch(header, content[at : at + header.total_bytes], is_aborted)
 
 
-def _request(where: TopicPartition, offset: int, is_committed: bool, epoch: int, bytes_max: int) -> Any:
+def _request(where: TopicPartition, offset: int, is_committed: bool, epoch: int, bytes_max: int, wait_ms: int) -> Any:
     topic_class = FetchRequest.FetchTopic
     partition = topic_class.FetchPartition(
         partition=where.partition,
@@ -202,7 +235,7 @@ def _request(where: TopicPartition, offset: int, is_committed: bool, epoch: int,
     )
     return FetchRequest(
         replica_id=-1,
-        max_wait_ms=_WAIT_MS,
+        max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=bytes_max,
         isolation_level=int(is_committed),

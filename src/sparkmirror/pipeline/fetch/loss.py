@@ -49,10 +49,10 @@ def judge_divergence(position: int, lineage: Lineage, epoch: int, end: int) -> L
     """The broker's log parted from ours (KIP-320): its last epoch that is not later than ours is `epoch`, up to `end`.
 
     If our records of that epoch end earlier, the broker is asked again from there with our earlier epoch, until both
-    agree.
+    agree. Nothing is lost where our last epoch had no records yet: a leader is replaced before it has any.
     """
     resume = min(position, lineage.parts_at(epoch, end))
-    return Loss(TRUNCATED, position, resume, lineage, lineage.truncated(resume, epoch))
+    return Loss(TRUNCATED if resume < position else "", position, resume, lineage, lineage.truncated(resume, epoch))
 
 
 def judge_unknown_epoch(position: int, lineage: Lineage, span: Span) -> Loss | None:

@@ -41,6 +41,13 @@ def test_a_log_that_parted_goes_on_where_the_common_epochs_end_on_either_side() 
     assert judge_divergence(90, READ, 2, 200).resume == 90
 
 
+def test_nothing_is_lost_with_an_epoch_that_had_no_record_yet() -> None:
+    """A start is chosen at a log's end, and the leader is replaced before anything comes."""
+    chosen = Lineage(OLD, ((5, 90),))
+    assert judge_divergence(90, chosen, 4, 90) == Loss("", 90, 90, chosen, Lineage(OLD, ((4, 90),), 1))
+    assert judge_divergence(90, chosen, 4, 80).cause == "truncated"
+
+
 def test_epochs_that_part_several_times_are_followed_back_one_by_one() -> None:
     """Three unclean elections between two replicas: each step asks with what the step before left over."""
     there = {0: (0, 60), 1: (1, 150), 2: (1, 150), 3: (3, 300)}
