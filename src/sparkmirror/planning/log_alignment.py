@@ -25,7 +25,8 @@ class LogFacts:
     """A partition: `stored` by the ledger, None without; the source's log, mirrored from `first` on, to `source_end`;
     the target's log from `begins` to `ends`, and the last sequence number that it knows of the flow's producer; the
     source's log begins at `source_begins`. The flow `adopts` what something else has written with the same offsets.
-    `stored_sequence` is that of the next record by the ledger, None if unknown."""
+    `stored_sequence` is that of the next record by the ledger, None if unknown; `chosen` is the start that the ledger
+    has beside a position, 0 without one."""
 
     stored: int | None
     first: int
@@ -36,6 +37,7 @@ class LogFacts:
     source_begins: int = 0
     adopts: bool = False
     stored_sequence: int | None = None
+    chosen: int = 0
 
     def sequence_after(self, written: int | None = None) -> int:
         """The sequence number with which the flow goes on; `written` follows its last batch that was read above the
@@ -55,9 +57,10 @@ class LogFacts:
 @dataclass(frozen=True, slots=True)
 class GoOn:
     """Mirror from the target's log end on. Offsets before `hides` are to be deleted before, if they are fillers: what
-    else lies there the source may have no longer."""
+    else lies there the source may have no longer. If they are not, those before `or_hides` are looked at."""
 
     hides: int | None = None
+    or_hides: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,7 @@ def _without_filling(facts: LogFacts) -> GoOn | Prove | Adopt | Refuse | None:
 def _judge_known(facts: LogFacts, stored: int) -> Verdict:
     if facts.ends < stored:
         return Refuse(f"the target's log ends at offset {facts.ends}, and had {stored} offsets before: it was cut")
-    then = GoOn(_brought_back(facts))
+    then = GoOn(*_brought_back(facts))
     if facts.ends == stored:
         return Refuse(_written_again(facts)) if _is_written_again(facts) else then
     return Prove(Hole(max(stored, facts.begins), facts.ends), then)
@@ -236,9 +239,11 @@ def _written_again(facts: LogFacts) -> str:
     )
 
 
-def _brought_back(facts: LogFacts) -> int | None:
-    """A broker that is killed within a minute may have forgotten that its log was deleted up to here."""
-    return facts.source_begins if facts.begins == 0 < facts.source_begins <= facts.ends else None
+def _brought_back(facts: LogFacts) -> list[int]:
+    """A broker that is killed within a minute may have forgotten that its log was deleted up to here: to the start that
+    was chosen, or, where none was or the log began before it, to where its source began."""
+    places = {facts.chosen, facts.source_begins} if not facts.begins else ()
+    return sorted((place for place in places if 0 < place <= facts.ends), reverse=True)
 
 
 def _foreign(facts: LogFacts) -> str:

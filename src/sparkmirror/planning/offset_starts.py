@@ -275,9 +275,8 @@ class OffsetStarts:
             raise NotIdentical(f"`{TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)
         edges = logs.begins[remote], ends, logs.target.last_sequences.get(remote), logs.source_begins[where]
         sequence = None if record is None else record.sequence
-        facts = LogFacts(
-            stored, place.offset, logs.source_ends[where], *edges, self._flow.adopts(where.topic), sequence
-        )
+        what = self._flow.adopts(where.topic), sequence, 0 if stored is None else self._chosen(item)
+        facts = LogFacts(stored, place.offset, logs.source_ends[where], *edges, *what)
         pair = _Pair(where, remote, producer_id, facts, Lineage.of(place), Common())
         require_placed_all(self._ledger.view, self._proof(pair), where, self._there[remote.topic], record, facts)
         verdict = judge(facts)
@@ -306,6 +305,12 @@ class OffsetStarts:
         source = Hole(logs.source_begins[where], logs.source_ends[where])
         return shared_place(former.position, source, partial(parted_from, self._source.connection.settings, where))
 
+    def _chosen(self, item: Assigned) -> int:
+        """Where the log was to begin by the setting, 0 where that is not known: it may have begun earlier."""
+        found = self._ledger.view.starts.get(item.partition)
+        there = self._there[self._remote(item.partition).topic].topic_id
+        return 0 if found is None or (found.source_id, found.topic_id) != (item.topic_id, there) else found.offset
+
     def _adopted(self, remote: TopicPartition, ends: int) -> Extent:
         """By it a task knows that the position is to be stored, though nothing of its own moves it."""
         log.info("%s: %s is taken over at offset %d.", self._flow.name, remote, ends, extra={"event": "adopt"})
@@ -331,15 +336,15 @@ class OffsetStarts:
                 return self._carry_out(otherwise, pair)
             case Prove(offsets, then):
                 lineage = self._prove(offsets, pair)
-                return self._hide(then.hides, pair, lineage.at(proved_to(pair.facts, pair.common.next_offset)))
+                return self._hide(then, pair, lineage.at(proved_to(pair.facts, pair.common.next_offset)))
             case Adopt(samples, then):
                 known, proof = Lineage(pair.known.topic_id), self._proof(pair)
                 lineage = adopt(self._target, proof, pair.where, pair.remote, known, samples, pair.facts)
-                return self._hide(then.hides, pair, lineage.at(pair.facts.ends))
-            case GoOn(hides):
+                return self._hide(then, pair, lineage.at(pair.facts.ends))
+            case GoOn():
                 is_exact = pair.facts.first == pair.facts.ends
                 lineage = pair.known if is_exact else Lineage(pair.known.topic_id)
-                return self._hide(hides, pair, lineage.at(pair.facts.ends))
+                return self._hide(verdict, pair, lineage.at(pair.facts.ends))
 
     def _proof(self, pair: _Pair) -> LogProof:
         is_committed = self._flow.consumer.isolation_level == "read_committed"
@@ -369,11 +374,12 @@ class OffsetStarts:
             raise NotIdentical(str(moved)) from moved
         return self._delete(pair, hole.stop, pair.known.at(hole.stop)) if is_filled else None
 
-    def _hide(self, offset: int | None, pair: _Pair, reached: Position) -> Position | None:
+    def _hide(self, then: GoOn, pair: _Pair, reached: Position) -> Position | None:
         """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""
-        if offset is None or not self._proof(pair).has_filled(pair.remote, pair.facts.begins, offset - 1):
-            return reached
-        return self._delete(pair, offset, reached)
+        for offset in (then.hides, then.or_hides):
+            if offset is not None and self._proof(pair).has_filled(pair.remote, pair.facts.begins, offset - 1):
+                return self._delete(pair, offset, reached)
+        return reached
 
     def _delete(self, pair: _Pair, offset: int, reached: Position) -> Position | None:
         try:

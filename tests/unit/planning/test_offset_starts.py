@@ -16,6 +16,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.wire.batch_owners import LogParted, OwnedBatch
+from sparkmirror.ledger.chosen_starts import ChosenStart
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.ledger.positions import PositionRecord, decode_producer
@@ -355,6 +356,31 @@ def test_empty_records_that_a_broker_brought_back_are_deleted_again(world: World
     world.stores(10)
     world.settle()
     assert "delete before [6]" in world.order
+
+
+@pytest.mark.parametrize(
+    ("source_begins", "filled", "deleted"),
+    [(0, 6, [6]), (2, 6, [6]), (8, 6, [6]), (2, 2, [2]), (6, 6, [6]), (0, 0, [])],
+)
+def test_empty_records_before_a_chosen_start_that_a_broker_brought_back_are_deleted_again(
+    world: World, source_begins: int, filled: int, deleted: list[int]
+) -> None:
+    """Also where the source's log begins elsewhere, or the log began before what was chosen."""
+    start = [empty(0, filled)] if filled else []
+    there = [*start, data(filled, values(filled, 10 - filled))]
+    world.has([data(source_begins, values(source_begins, 10 - source_begins))], there)
+    world.stores(10)
+    world.view.starts[WHERE] = ChosenStart(6, "latest", HERE, THERE)
+    world.settle()
+    assert [one for one in world.order if one.startswith("delete")] == [f"delete before [{at}]" for at in deleted]
+
+
+def test_a_start_that_was_chosen_for_another_topic_deletes_nothing(world: World) -> None:
+    world.has([data(0, values(0, 10))], [empty(0, 6), data(6, values(6, 4))])
+    world.stores(10)
+    world.view.starts[WHERE] = ChosenStart(6, "latest", HERE, FORMER)
+    world.settle()
+    assert not [one for one in world.order if one.startswith("delete")]
 
 
 def test_records_that_the_target_keeps_longer_stay_behind_a_stored_position_too(world: World) -> None:
