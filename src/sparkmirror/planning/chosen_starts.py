@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.publish import publish
@@ -54,6 +55,13 @@ def keep_chosen(
         missing = min(now.keys() - kept.keys())
         raise ClusterError(f"{flow.name}: where {missing} begins was stored, and something else stands there now.")
     return {where: kept.get(where, Position(place.offset)) for where, place in found.items()}
+
+
+def known_start(view: LedgerView, item: Assigned, topic_id: UUID) -> int:
+    """Where the log of the target's topic was to begin by the setting, 0 where that is not known: it may have begun
+    earlier."""
+    found = view.starts.get(item.partition)
+    return 0 if found is None or (found.source_id, found.topic_id) != (item.topic_id, topic_id) else found.offset
 
 
 def _due(

@@ -152,6 +152,13 @@ class LogProof:
         firsts = (islice(read_owners(self.target, remote, at, stop), 1) for at in set(offsets))
         return all(are_start_fillers(first, self.producer_id) for first in firsts)
 
+    def has_just_filled(self, remote: TopicPartition, *offsets: int) -> bool:
+        """As `has_filled`, of what this process has appended: the broker may have compressed it otherwise. A log tells
+        a batch by its sequence numbers alone, and may have taken it for another one, with records."""
+        stop = max(offsets) + 1
+        found = [next(read_owners(self.target, remote, at, stop), None) for at in set(offsets)]
+        return all(one is not None and one.may_fill_start and one.producer_id == self.producer_id for one in found)
+
 
 @dataclass(slots=True)
 class _Passed:

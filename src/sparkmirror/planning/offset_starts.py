@@ -27,7 +27,7 @@ from sparkmirror.ledger.positions import PositionRecord, encode_producer, is_of_
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.adoption import adopt
-from sparkmirror.planning.chosen_starts import keep_chosen
+from sparkmirror.planning.chosen_starts import keep_chosen, known_start
 from sparkmirror.planning.first_offsets import first_places
 from sparkmirror.planning.log_alignment import (
     Adopt,
@@ -275,7 +275,8 @@ class OffsetStarts:
             raise NotIdentical(f"`{TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)
         edges = logs.begins[remote], ends, logs.target.last_sequences.get(remote), logs.source_begins[where]
         sequence = None if record is None else record.sequence
-        what = self._flow.adopts(where.topic), sequence, 0 if stored is None else self._chosen(item)
+        chosen = known_start(self._ledger.view, item, self._there[remote.topic].topic_id) if record is not None else 0
+        what = self._flow.adopts(where.topic), sequence, chosen
         facts = LogFacts(stored, place.offset, logs.source_ends[where], *edges, *what)
         pair = _Pair(where, remote, producer_id, facts, Lineage.of(place), Common())
         require_placed_all(self._ledger.view, self._proof(pair), where, self._there[remote.topic], record, facts)
@@ -304,12 +305,6 @@ class OffsetStarts:
             return chosen
         source = Hole(logs.source_begins[where], logs.source_ends[where])
         return shared_place(former.position, source, partial(parted_from, self._source.connection.settings, where))
-
-    def _chosen(self, item: Assigned) -> int:
-        """Where the log was to begin by the setting, 0 where that is not known: it may have begun earlier."""
-        found = self._ledger.view.starts.get(item.partition)
-        there = self._there[self._remote(item.partition).topic].topic_id
-        return 0 if found is None or (found.source_id, found.topic_id) != (item.topic_id, there) else found.offset
 
     def _adopted(self, remote: TopicPartition, ends: int) -> Extent:
         """By it a task knows that the position is to be stored, though nothing of its own moves it."""
@@ -372,7 +367,11 @@ class OffsetStarts:
             is_filled = self._fills.fill(StartFill(pair.where, pair.remote, *edges), pair.producer_id)
         except EndMoved as moved:
             raise NotIdentical(str(moved)) from moved
-        return self._delete(pair, hole.stop, pair.known.at(hole.stop)) if is_filled else None
+        if not is_filled:
+            return None
+        if not self._proof(pair).has_just_filled(pair.remote, pair.facts.begins, hole.first, hole.stop - 1):
+            raise SparkMirrorError(_GROWS)
+        return self._delete(pair, hole.stop, pair.known.at(hole.stop))
 
     def _hide(self, then: GoOn, pair: _Pair, reached: Position) -> Position | None:
         """Delete the empty records: the log begins behind them before anything is mirrored. Records stay."""

@@ -128,6 +128,17 @@ class World:
         position = Position(offset, epochs, topic_id)
         self.view.records[WHERE] = PositionRecord(position, 1, 0, extent=extent, is_aligned=True, sequence=sequence)
 
+    def fills(self, monkeypatch: pytest.MonkeyPatch, make: Callable[[Hole], OwnedBatch] | None = None) -> None:
+        """What is to be filled is, or, with `make`, the log has something else there with the same sequence numbers."""
+
+        def fill(*given: Any) -> int:
+            where, hole = given[2], given[3]
+            batch = make(hole) if make else empty(hole.first, hole.stop - hole.first)
+            self.target.logs[where] = [*self.target.logs[where], batch]
+            return int(hole.stop)
+
+        monkeypatch.setattr(start_fills, "fill_start", fill)
+
     def settle(self, *partitions: TopicPartition, is_patient: bool = False) -> dict[TopicPartition, Assigned]:
         names = partitions or (WHERE,)
         ledger = SimpleNamespace(view=self.view, read_through=lambda _: None)
@@ -405,7 +416,9 @@ def test_a_run_with_an_end_fills_a_start_whole_and_says_how_far_it_is(
 
     def fill_some(*given: Any) -> int:
         asked.append(given[3])
-        return min(asked[-1].first + 4, asked[-1].stop)
+        reached = min(asked[-1].first + 4, asked[-1].stop)
+        world.target.logs[world.remote].append(empty(asked[-1].first, reached - asked[-1].first))
+        return reached
 
     monkeypatch.setattr(start_fills, "fill_start", fill_some)
     monkeypatch.setattr(offset_starts, "delete_before", lambda *_: None)
@@ -413,6 +426,29 @@ def test_a_run_with_an_end_fills_a_start_whole_and_says_how_far_it_is(
     world.settle(is_patient=True)
     assert asked == [Hole(0, 6), Hole(4, 6)]
     assert "A.orders-0 has 2 offsets to be filled yet." in caplog.text
+
+
+def test_records_that_a_log_has_taken_empty_ones_for_are_not_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has mirrored there meanwhile: the answer to the same sequence numbers is its place."""
+    world.has([data(6, values(6, 4))], [])
+    world.fills(monkeypatch, lambda hole: data(hole.first, values(hole.first, hole.stop - hole.first)))
+    assert world.settle() == {}, "it is looked at again"
+    assert not [one for one in world.order if one.startswith("delete")]
+    world.target.logs[world.remote] = []
+    world.fills(monkeypatch)
+    world.settle()
+    assert [one for one in world.order if one.startswith("delete")] == ["delete before [6]"]
+
+
+def test_empty_records_that_the_broker_compressed_otherwise_are_deleted_where_they_were_just_filled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.has([data(6, values(6, 4))], [])
+    world.fills(monkeypatch, lambda hole: data(hole.first, [b""] * (hole.stop - hole.first), key=b""))
+    world.settle()
+    assert [one for one in world.order if one.startswith("delete")] == ["delete before [6]"]
 
 
 def test_a_start_is_not_filled_behind_records_that_only_the_target_has(world: World) -> None:
@@ -549,12 +585,13 @@ def test_a_log_in_place_of_a_deleted_one_begins_where_that_one_ended_and_no_late
     """`preserve.offsets.start = latest`: what came since the flow stood there was never on the target."""
     world.has([data(0, values(0, 60))], [])
     world.starts = {WHERE: Position(60)}
-    monkeypatch.setattr(start_fills, "fill_start", lambda *at: at[3].stop)
+    world.fills(monkeypatch)
     filled: list[int] = []
     monkeypatch.setattr(offset_starts, "delete_before", lambda _, offsets: filled.extend(offsets.values()))
     world.stores(50, there=UUID(int=99))
     world.settle()
     assert filled == [50]
+    world.target.logs[world.remote] = []
     world.view.records.clear()
     world.settle()
     assert filled == [50, 60], "nothing was mirrored before"
@@ -572,16 +609,11 @@ def test_what_times_a_topic_gives_records_is_known_before_a_partition_begins(wor
     assert found == [True, False]
 
 
-def _fills_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_fills, "fill_start", lambda *given: given[3].stop)
-    monkeypatch.setattr(offset_starts, "delete_before", lambda *_: None)
-    monkeypatch.setattr(OffsetStarts, "_delete", lambda *given: given[3])
-
-
 def test_a_log_in_place_of_a_deleted_one_begins_where_its_source_was_cut_meanwhile(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _fills_all(monkeypatch)
+    world.fills(monkeypatch)
+    monkeypatch.setattr(OffsetStarts, "_delete", lambda *given: given[3])
     world.has([of_epoch(data(0, values(0, 900)), 3), of_epoch(data(900, values(2000, 200)), 4)], [])
     world.starts = {WHERE: Position(1100, ((4, 1100),))}
     monkeypatch.setattr(offset_starts, "keep_chosen", lambda *given: given[3])
@@ -593,7 +625,8 @@ def test_a_log_in_place_of_a_deleted_one_begins_where_its_source_was_cut_meanwhi
 def test_a_start_has_the_epoch_by_which_its_reader_finds_a_log_that_was_cut(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _fills_all(monkeypatch)
+    world.fills(monkeypatch)
+    monkeypatch.setattr(OffsetStarts, "_delete", lambda *given: given[3])
     world.has([of_epoch(data(0, values(0, 10)), 3)], [])
     world.starts = {WHERE: Position(10, ((3, 10),))}
     monkeypatch.setattr(offset_starts, "keep_chosen", lambda *given: given[3])

@@ -92,6 +92,13 @@ class OwnedBatch(NamedTuple):
         return not (self.header.is_control or self.header.is_transactional) and self._is_encoded_empty
 
     @property
+    def may_fill_start(self) -> bool:
+        """As `fills_start`, also where the broker has compressed them otherwise."""
+        return not (self.header.is_control or self.header.is_transactional) and (
+            self._is_encoded_empty or self._is_empty
+        )
+
+    @property
     def _is_encoded_empty(self) -> bool:
         return is_empty(self.body, self.header.records_count)
 
