@@ -161,6 +161,7 @@ class HoleFiller:
         ends_at, admin = time.monotonic() + seconds_max, self._clients.admin()
         if not self._transactions:
             self._take_over(admin, is_writing=filler == WRITE_MARKERS)
+        self._await_last_markers()
         begun, known = _end_within(admin, self._where, hole), hole.first
         self._own_from = min(self._own_from, begun)
         if self._fence is not None and begun < hole.stop:
@@ -175,6 +176,13 @@ class HoleFiller:
             begun = known = self._read_filled(hole, known, begun, self._abort(planned, begun, ends_at))
             if begun == hole.stop or time.monotonic() >= ends_at:
                 return begun
+
+    def _await_last_markers(self) -> None:
+        """Those of the hole before stand, but their coordinators may not have noted it, and write them once more.
+        Before the log's end is read that takes an offset of this hole; later it would be counted for another one."""
+        for one in self._transactions if self._fence is None else [*self._transactions, self._fence]:
+            if one.may_repeat:
+                one.await_marker()
 
     def _read_filled(self, hole: Hole, known: int, begun: int, counted: int) -> int:
         """Where the log ends, at `counted` or behind it, when all in-sync replicas have what lies before, and that is
@@ -253,6 +261,7 @@ class HoleFiller:
                 reached = self._written(self._writer, hole, reached, count)
         except AuthorizationFailed as refused:
             log.warning("%s: transactions fill its offsets, one by one: %s", self._where, refused)
+            fence.await_marker()
             fence.close()
             self._writer.close()
             self._fence = self._writer = None
@@ -328,6 +337,8 @@ class _Transactions:
         self._sequence = 0
         self._largest = RECORDS_MAX
         self._aborted = 0
+        self.may_repeat = False
+        """Whether the coordinator may write the last marker once more: it has not said that it is written."""
         self._link: Link | None = None
 
     def close(self) -> None:
@@ -338,6 +349,7 @@ class _Transactions:
     def await_marker(self) -> None:
         """Until the marker of the last transaction is written: the coordinator puts off all that is asked before."""
         self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
+        self.may_repeat = False
 
     def take_aborted(self) -> int:
         """How many it has aborted since this was asked."""
@@ -348,6 +360,7 @@ class _Transactions:
         self._ask(AddPartitions(self._id, self.identity, (self._where,)))
         while records:
             records -= self._append(min(records, self._largest))
+        self.may_repeat = True
         self._ask(EndTransaction(self._id, self.identity, second_protocol=False, commits=False))
         self._aborted += 1
 

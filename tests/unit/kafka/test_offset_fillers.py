@@ -72,6 +72,7 @@ class Log(Leader):
     def __init__(self, end: int, *twice: int, late: int = 0) -> None:
         super().__init__((end, end))
         self.twice, self.aborted, self.told, self.late = twice, 0, 0, late
+        self.may_repeat, self.repeats = False, False
 
     def take_aborted(self) -> int:
         count, self.told = self.aborted - self.told, self.aborted
@@ -81,6 +82,13 @@ class Log(Leader):
         if 0 < self.late <= self.aborted:
             self.late = 0
             self._go_on(1)
+        self._repeat()
+
+    def _repeat(self) -> None:
+        """A coordinator that `repeats` the last marker takes nothing of its transactional id before."""
+        if self.repeats:
+            self._go_on(1)
+        self.may_repeat, self.repeats = False, False
 
     def admin(self) -> "Log":
         return self
@@ -89,7 +97,9 @@ class Log(Leader):
         return {}
 
     def abort_one(self, records: int) -> None:
+        self._repeat()
         self.aborted += 1
+        self.may_repeat = True
         self._go_on(records + (self.aborted != self.late) + (self.aborted in self.twice))
 
     def _go_on(self, offsets: int) -> None:
@@ -149,6 +159,18 @@ def test_a_marker_that_is_still_to_come_is_not_counted_for_by_one_that_came_twic
     assert hole_filler.fill(Hole(10, 20), MARKERS, seconds_max=60.0) == 20
     assert log.states == [(20, 20)]
     assert log.aborted == 9
+
+
+def test_a_marker_of_the_hole_before_that_comes_again_takes_an_offset_of_the_next_hole() -> None:
+    """A broker has died before its coordinator noted the marker; a record came between the holes."""
+    log = Log(10)
+    hole_filler = HoleFiller(log, "fills", WHERE, 7)  # type: ignore[arg-type]
+    hole_filler._transactions = [log]  # type: ignore[list-item]
+    assert hole_filler.fill(Hole(10, 11), MARKERS, seconds_max=60.0) == 11
+    log._go_on(1)
+    log.repeats = True
+    assert hole_filler.fill(Hole(12, 13), MARKERS, seconds_max=60.0) == 13
+    assert (log.states, log.aborted) == ([(13, 13)], 1)
 
 
 def test_a_hole_is_filled_bit_by_bit_where_the_time_is_over() -> None:
