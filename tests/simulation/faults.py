@@ -195,8 +195,16 @@ def _move_leader(scene: "Scene", random: Random) -> str:
     others = [n for n, node in cluster.nodes.items() if node.is_up and n != partition.leader]
     if not others:
         return ""
-    cluster.move_leader(partition, others[0], cut=partition.log.high_watermark)
+    cluster.move_leader(partition, others[0], cut=_replicated(scene, partition))
     return f"{partition.where} of {cluster.alias} is led by broker {others[0]}"
+
+
+def _replicated(scene: "Scene", partition: Partition) -> int:
+    """How much the next leader has: all that is acknowledged, and of the rest what it had fetched. Its numbers are its
+    own, so that histories of former times stay as they were."""
+    log = partition.log
+    random = Random(f"the next leader of {partition.where} at {scene.world.now}")
+    return random.choice((log.high_watermark, log.end, random.randint(log.high_watermark, log.end)))
 
 
 def _stick(scene: "Scene", random: Random) -> str:
@@ -214,7 +222,7 @@ def _stick(scene: "Scene", random: Random) -> str:
             return
         others = [n for n, node in cluster.nodes.items() if node.is_up and n != partition.leader]
         if lacks and others:
-            cluster.move_leader(partition, others[0], cut=partition.log.high_watermark)
+            cluster.move_leader(partition, others[0], cut=_replicated(scene, partition))
         else:
             cluster.replicate(partition)
 
@@ -470,6 +478,39 @@ def _refuse_in_order(scene: "Scene", random: Random) -> str:
 
     scene.world.after(seconds, end)
     return f"{told}{partition.then_refuses[0]} for {seconds} s"
+
+
+def _refuse_moved(scene: "Scene", random: Random) -> str:
+    """A batch is appended, another broker leads, which has it, before it is acknowledged, and the leader before says so
+    of itself; then it and all behind it are refused for good."""
+    topic = _data_or_ledger(scene, random)
+    if topic is None:
+        return ""
+    partition, seconds = _focus(scene, random, _written(topic)), random.choice((0.5, 2.0, 4.0))
+    refusal, moment, cluster = random.choice(_FINAL), _MOMENT_SECONDS * random.random(), scene.target
+    partition.is_stuck = True
+
+    def follow() -> None:
+        partition.is_stuck = False
+        if not partition.is_gone:
+            cluster.replicate(partition)
+
+    def move() -> None:
+        others = [n for n in _live(cluster) if n != partition.leader]
+        if not partition.waiting:  # it was a batch of another partition
+            listen()
+        elif partition.is_stuck and others and not (partition.is_gone or scene.is_healed):
+            partition.refuses = (refusal,)
+            scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+            cluster.move_leader(partition, others[0])
+            follow()
+
+    def listen() -> None:
+        cluster.when(topic.name, lambda: scene.world.after(moment, move))
+
+    listen()
+    scene.world.after(_EVENT_SECONDS_MAX, follow)
+    return f"{partition.where} is led by another broker when a batch has come, which refuses all with error {refusal}"
 
 
 def _data_or_ledger(scene: "Scene", random: Random) -> Topic | None:
@@ -846,6 +887,7 @@ FAULTS: dict[str, FaultKind] = {
     "refuse data": (6, _refuse_data),
     "refuse ledger": (6, _refuse_ledger),
     "refuse in order": (3, _refuse_in_order),
+    "refuse moved": (3, _refuse_moved),
     "withhold": (3, _withhold),
     "limit": (3, _limit),
     "other policy": (3, _other_policy),

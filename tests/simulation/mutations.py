@@ -59,6 +59,8 @@ MUTATIONS = (
              "if self._progress.is_untrue(self._contents.sources):", "if False:"),
     Mutation("a time-out taken for success", f"{_PRODUCE}/answers.py",
              "_DONE = frozenset({0, DUPLICATE_SEQUENCE})", "_DONE = frozenset({0, DUPLICATE_SEQUENCE, 7, 20})"),
+    Mutation("what a former leader says of a batch leaves no doubt", f"{_PRODUCE}/answers.py",
+             "_IN_DOUBT = frozenset({-1, 0, 3, 6, 7, 13, 20, 56})", "_IN_DOUBT = frozenset({-1, 0, 7, 13, 20})"),
     Mutation("what is in doubt is not sent again as it was", f"{_PRODUCE}/isolation.py",
              "if is_in_doubt and self._keeps_doubtful", "if False and self._keeps_doubtful"),
     Mutation("a roll-back does not bring the reader back", f"{_PRODUCE}/isolation.py",

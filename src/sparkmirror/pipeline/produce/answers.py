@@ -27,7 +27,9 @@ DUPLICATE_SEQUENCE = 46
 _DONE = frozenset({0, DUPLICATE_SEQUENCE})  # written before, base offset unknown
 _RETRY = frozenset({7, 13, 14, 19, 20, CONCURRENT_TRANSACTIONS, 56, 89})
 _RETRY_SECONDS = 0.1
-_IN_DOUBT = frozenset({-1, 0, 7, 13, 20})  # 0: it has, and the batch is sent again to learn more
+_IN_DOUBT = frozenset({-1, 0, 3, 6, 7, 13, 20, 56})
+"""0: it has, and the batch is sent again to learn more. 3, 6 and 56: a leader that has the batch, and is no leader any
+more before its replicas acknowledge it, answers so too (DelayedProduce), and the next one may have it."""
 MESSAGE_TOO_LARGE = 10
 LIMITED = frozenset({MESSAGE_TOO_LARGE, 32})
 """With INVALID_TIMESTAMP: refusals by limits of the target topic, which can be asked for."""
