@@ -44,6 +44,7 @@ _BELIEVE_SECONDS_MAX: Final = 3.0
 After four seconds such a planner goes on without an id whose aborted transaction does not end (`kafka.fencing`): beyond
 this time the id may belong to another instance."""
 _ASKED_AS: Final = {
+    Phase.ABORTING: Phase.WAITING,
     Phase.RECOVERING: Phase.WAITING,
     Phase.ENDING: Phase.DECIDING,
     Phase.ADDING: Phase.WAITING,
@@ -403,6 +404,7 @@ class ExactlyOnce(TransactionIntake):
         self._believe_until = self._clock.monotonic() + _BELIEVE_SECONDS_MAX if ends else _NEVER
         if ends:
             self.phase = Phase.ABORTING
+            self._look_at = self._clock.monotonic() + _LOOK_SECONDS
             self._producer.end(commits=False)
         else:
             self._initialize()

@@ -399,9 +399,8 @@ def test_positions_that_are_refused_abort_the_transaction_of_their_data(desk: De
     assert (desk.rolled_back, buffer.acknowledged) == (1, 0)
 
 
-def test_the_first_protocol_aborts_by_its_own_word_once_all_that_was_sent_is_answered() -> None:
-    """InitProducerId would fence whoever asks (KAFKA-9803); a late batch would belong to no transaction."""
-    desk = Desk(second=False)
+def _abort_by_own_word(desk: Desk) -> PartitionBuffer:
+    """Positions are refused, and an answer to data is still to come: the transaction that is aborted then."""
     desk.poll()
     desk.transaction._added.note(desk.buffers)
     buffer = desk.fill(ORDERS, 0, 3)
@@ -417,10 +416,27 @@ def test_the_first_protocol_aborts_by_its_own_word_once_all_that_was_sent_is_ans
     assert desk.rolled_back == 1
     held = desk.broker.question
     assert isinstance(held, EndTransaction) and not held.commits
+    return buffer
+
+
+def test_the_first_protocol_aborts_by_its_own_word_once_all_that_was_sent_is_answered() -> None:
+    """InitProducerId would fence whoever asks (KAFKA-9803); a late batch would belong to no transaction."""
+    desk = Desk(second=False)
+    buffer = _abort_by_own_word(desk)
     desk.answer(Answer(0))
     assert isinstance(desk.broker.question, Initialize)
     desk.answer(Answer(0, ProducerIdentity(7, 4)))
     assert (desk.phase, buffer.acknowledged) == (Phase.READY, 0)
+
+
+def test_an_abort_by_its_own_word_that_does_not_end_makes_the_task_go_on_under_its_spare_id() -> None:
+    """A coordinator that has moved meanwhile answers a repeated EndTxn when all markers are written, not before."""
+    desk = Desk(second=False, spare=_spare(Broker(second=False)))
+    buffer = _abort_by_own_word(desk)
+    desk.poll(4.0)
+    assert isinstance(desk.broker.question, Describe)
+    desk.answer(Answer(0, ProducerIdentity(7, 3), state="PrepareAbort", partitions=frozenset([ORDERS])))
+    _assert_goes_on_under_the_spare_id(desk, buffer)
 
 
 def test_a_commit_whose_positions_were_not_composed_does_not_happen(desk: Desk) -> None:
