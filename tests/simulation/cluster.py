@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafka.protocol.admin import CreatePartitionsResponse, CreateTopicsResponse
@@ -97,12 +97,22 @@ class Topic:
                 known[BYTES_KEY] = str(size)
 
 
+class KnownTopic(NamedTuple):
+    """What a broker knows of a topic: its id, and the leader and its epoch of each partition."""
+
+    topic_id: UUID
+    partitions: tuple[tuple[int | None, int], ...]
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     number: int
     is_up: bool = True
     deaths: int = 0
     frozen_until: float = 0.0
+    knows: "Mapping[str, KnownTopic]" = field(default_factory=dict)
+    knows_until: float = 0.0
+    """Until then it answers Metadata with `knows`, as a broker that has stood still and has not caught up."""
     sessions: "dict[int, _Session]" = field(default_factory=dict)
 
 
@@ -340,7 +350,7 @@ class Cluster:
             request = kind.decode(frame, version=header.version, header=True)
             self.note(f"asked {kind.__name__.removesuffix('Request')}")
             if header.api == _METADATA:
-                self._answer_metadata(header, request, reply)
+                self._answer_metadata(node, header, request, reply)
             elif header.api == WRITE_MARKERS:
                 self.note("WriteTxnMarkers")
                 write_markers(self, number, request, encode)
@@ -654,9 +664,16 @@ class Cluster:
             ],
         )
 
-    def metadata(self, request: Any) -> Any:
+    def known_topics(self) -> dict[str, KnownTopic]:
+        """What a broker knows that has caught up."""
+        return {
+            name: KnownTopic(topic.topic_id, tuple((one.leader, one.log.epoch) for one in topic.partitions))
+            for name, topic in self.topics.items()
+        }
+
+    def metadata(self, request: Any, known: Mapping[str, KnownTopic]) -> Any:
         broker = MetadataResponse.MetadataResponseBroker
-        names = list(self.topics) if request.topics is None else [one.name for one in request.topics]
+        names = list(known) if request.topics is None else [one.name for one in request.topics]
         return MetadataResponse(
             throttle_time_ms=0,
             brokers=[
@@ -666,45 +683,41 @@ class Cluster:
             ],
             cluster_id=f"cluster-{self.alias}",
             controller_id=min((node.number for node in self.nodes.values() if node.is_up), default=-1),
-            topics=[self._describe(name) for name in names],
+            topics=[self._describe(name, known.get(name)) for name in names],
         )
 
-    def _answer_metadata(self, header: Header, request: Any, reply: Reply) -> None:
+    def _answer_metadata(self, node: Node, header: Header, request: Any, reply: Reply) -> None:
         """Encoded once as long as nothing in it changes."""
-        names = tuple(self.topics) if request.topics is None else tuple(one.name for one in request.topics)
-        topics = [(name, self.topics.get(name)) for name in names]
+        known = node.knows if self.world.now < node.knows_until else self.known_topics()
+        names = tuple(known) if request.topics is None else tuple(one.name for one in request.topics)
         told = (
             header.version,
-            tuple(node.is_up for node in self.nodes.values()),
-            tuple(
-                (name, topic and (topic.topic_id, tuple((one.leader, one.log.epoch) for one in topic.partitions)))
-                for name, topic in topics
-            ),
+            tuple(one.is_up for one in self.nodes.values()),
+            tuple((name, known.get(name)) for name in names),
         )
         if told not in self._metadata:
-            self._metadata[told] = encode_answer(self.metadata(request), header.version, 0)
+            self._metadata[told] = encode_answer(self.metadata(request, known), header.version, 0)
         reply(answer_to(header.correlation, self._metadata[told]))
 
-    def _describe(self, name: str) -> Any:
+    def _describe(self, name: str, known: KnownTopic | None) -> Any:
         kind = MetadataResponse.MetadataResponseTopic
-        topic = self.topics.get(name)
-        if topic is None:
+        if known is None:
             return kind(error_code=UNKNOWN_TOPIC, name=name, topic_id=UUID(int=0), is_internal=False, partitions=[])
         nodes = list(self.nodes)
         members = [
             kind.MetadataResponsePartition(
-                error_code=0 if one.leader is not None else LEADER_UNAVAILABLE,
-                partition_index=one.where.partition,
-                leader_id=-1 if one.leader is None else one.leader,
-                leader_epoch=one.log.epoch,
+                error_code=0 if leader is not None else LEADER_UNAVAILABLE,
+                partition_index=number,
+                leader_id=-1 if leader is None else leader,
+                leader_epoch=epoch,
                 replica_nodes=nodes,
                 isr_nodes=nodes,
                 offline_replicas=[],
             )
-            for one in topic.partitions
+            for number, (leader, epoch) in enumerate(known.partitions)
         ]
         is_internal = name == COMMITS_TOPIC
-        return kind(error_code=0, name=name, topic_id=topic.topic_id, is_internal=is_internal, partitions=members)
+        return kind(error_code=0, name=name, topic_id=known.topic_id, is_internal=is_internal, partitions=members)
 
     def create_topics(self, request: Any) -> Any:
         kind = CreateTopicsResponse.CreatableTopicResult

@@ -164,6 +164,16 @@ def _freeze_broker(scene: "Scene", random: Random) -> str:
     return f"broker {cluster.alias}-{node.number} stands still for {seconds} s"
 
 
+def _wake_stale(scene: "Scene", random: Random) -> str:
+    """A broker of the source answers, when it wakes up, with what it knew before it stood still."""
+    cluster = scene.source
+    node, seconds = random.choice(list(cluster.nodes.values())), random.choice((0.5, 3.0, 12.0, 12.0))
+    node.knows = cluster.known_topics()
+    node.frozen_until = max(node.frozen_until, scene.world.now + seconds)
+    node.knows_until = node.frozen_until + random.choice((0.1, 0.4))
+    return f"broker {cluster.alias}-{node.number} stands still for {seconds} s, and wakes up with what it knew"
+
+
 def _bounce_broker(scene: "Scene", random: Random) -> str:
     cluster = _either(scene, random)
     number = random.choice(list(cluster.nodes))
@@ -870,6 +880,7 @@ FAULTS: dict[str, FaultKind] = {
     "slow": (3, _slow),
     "lossy": (1, _lossy),
     "freeze broker": (3, _freeze_broker),
+    "wake stale": (2, _wake_stale),
     "bounce broker": (5, _bounce_broker),
     "move leader": (5, _move_leader),
     "stick": (5, _stick),

@@ -219,7 +219,7 @@ class Scene:
             cluster.acls.refuses_until = cluster.groups.commits_wait_until = cluster.acls.late_until = 0.0
             for node in cluster.nodes.values():
                 self.thaws_at = max(self.thaws_at, node.frozen_until)
-                node.is_up, node.frozen_until = True, 0.0
+                node.is_up, node.frozen_until, node.knows_until = True, 0.0, 0.0
             cluster.elect_coordinator()
             cluster.elect()
             for topic in cluster.topics.values():

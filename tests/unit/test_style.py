@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "sparkmirror"
 FILES = sorted(SOURCE.rglob("*.py"))
 LINES_MAX = 400
 LARGER = {
-    "pipeline/fetch/reader.py": 420,
+    "pipeline/fetch/reader.py": 410,
     "pipeline/produce/transaction.py": 455,
 }
 """They may shrink, not grow."""

@@ -24,7 +24,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.planning.fencing import stop_if_replaced, take_over
 from sparkmirror.planning.ownership import is_member
 from sparkmirror.planning.source_topics import SourceTopics
-from sparkmirror.planning.starts import settle_starts, start_again
+from sparkmirror.planning.starts import confirm_ids, settle_starts, start_again
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,8 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
         raise FencedError(f"{flow.name}: the group of processes has gone on without this one")
     taken = take_over(flow, target, ledger, [plan.task])[plan.task]
     positions = ledger.read_through(target)
-    topics = SourceTopics(flow).read(source)
+    held = {one.partition: positions[one.partition] for one in plan.assigned if one.partition in positions}
+    topics = confirm_ids(source, SourceTopics(flow).read(source), held)
     plan = follow_orders(plan, read_orders(flow, plan), ledger.view.records, ledger.view.is_whole)
     unknown = ledger.view.problems
     renewed = [

@@ -4,6 +4,7 @@ Called by `planning.planner` before it assigns partitions. `ledger.lineage` judg
 `pipeline.produce.log_check` acts on it.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
@@ -19,6 +20,8 @@ from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_a
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.offset_starts import OffsetStarts
 from sparkmirror.planning.start_fills import NO_NOTES, FillNotes
+
+_AGAIN_SECONDS = 0.5
 
 
 def assign_starts(
@@ -38,6 +41,7 @@ def assign_starts(
     source, _, ledger = clusters
     unknown = ledger.view.problems
     fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
+    topics = confirm_ids(source, topics, {tp: positions[tp] for tp in partitions if tp in positions})
     starts = first_offsets(flow, source, fresh, all_of_them=ends is not None)
     known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
     items = [
@@ -79,6 +83,23 @@ def _accepted(
     named = [item.partition for item in items if item.partition in view.accepted]
     there = target.list_topics({flow.remote_topic(where.topic) for where in named}) if named else {}
     return frozenset(where for where in named if view.has_accepted(where, there.get(flow.remote_topic(where.topic))))
+
+
+def confirm_ids(
+    source: Admin, topics: Mapping[str, Topic], positions: Mapping[TopicPartition, Position]
+) -> Mapping[str, Topic]:
+    """The topics; those that look made again since their positions were stored are read once more, a moment later: a
+    broker that stood still first answers with what it knew, also with ids of topics that are gone. Raises
+    ClusterError."""
+    others = {
+        tp.topic
+        for tp, position in positions.items()
+        if tp.topic in topics and is_another_topic(position.topic_id, topics[tp.topic].topic_id)
+    }
+    if not others:
+        return topics
+    time.sleep(_AGAIN_SECONDS)
+    return {**topics, **source.list_topics(others)}
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:

@@ -17,7 +17,7 @@ from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, Topic, TopicPartition
 from sparkmirror.planning import starts
 from sparkmirror.planning.first_offsets import first_offsets
-from sparkmirror.planning.starts import settle_starts, start_again
+from sparkmirror.planning.starts import confirm_ids, settle_starts, start_again
 
 WHERE = TopicPartition("orders", 3)
 OLD, NEW, NEWEST = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -47,6 +47,36 @@ def test_a_log_that_is_newer_than_the_position_begins_at_0_behind_a_gap() -> Non
 def test_without_a_position_it_is_as_planned_and_an_unknown_one_is_held() -> None:
     assert start_again(PLANNED, topic(NEW), None, None) == PLANNED
     assert start_again(PLANNED, topic(NEW), POSITION, "unreadable").unknown == "unreadable"
+
+
+class Woken:
+    """An `Admin` whose first answer came from a broker that had stood still."""
+
+    def __init__(self, then: UUID | None) -> None:
+        self._then = then
+        self.asked: list[str] = []
+
+    def list_topics(self, names: Collection[str]) -> dict[str, Topic]:
+        self.asked += names
+        return {name: topic(self._then) for name in names if self._then is not None}
+
+
+@pytest.mark.parametrize(("then", "begun"), [(NEW, 3013), (NEWEST, 0), (OLD, 0), (None, 0)])
+def test_an_id_that_is_not_the_positions_is_believed_when_it_is_shown_twice(
+    then: UUID | None, begun: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", slept.append)
+    admin, first = Woken(then), {"orders": topic(OLD)}
+    topics = confirm_ids(cast(Admin, admin), first, {WHERE: POSITION})
+    assert start_again(PLANNED, topics["orders"], POSITION, None).offset == begun
+    assert (admin.asked, slept) == (["orders"], [0.5])
+
+
+def test_no_topic_is_asked_for_again_whose_id_is_its_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, first = Woken(None), {"orders": topic(NEW)}
+    assert confirm_ids(cast(Admin, admin), first, {WHERE: POSITION, TopicPartition("gone", 0): POSITION}) is first
+    assert admin.asked == []
 
 
 KEPT, OTHER = TopicPartition("ledger", 0), TopicPartition("orders", 0)

@@ -39,7 +39,8 @@ _new_tuple = tuple.__new__
 @dataclass(slots=True, eq=False)
 class PartitionFetchState:
     """One partition being read. `offset` is the next to fetch, of the log that `lineage` tells; `slot` its place on the
-    control page, or NO_SLOT; `losses` are all that have turned the log since the task took the partition on;
+    control page, or NO_SLOT; `losses` are all that have turned the log since the task took the partition on; `other_id`
+    is one that the topic was shown with, and when, which is not believed yet (`pipeline.fetch.topic_ids`);
     `is_end_told` says that the writer has heard where the log ends.
 
     `node` is the broker to fetch from, None while it is unknown; `is_nearer` says that it is not the leader, which
@@ -61,6 +62,7 @@ class PartitionFetchState:
     is_nearer: bool = False
     doubts: int = 0
     losses: tuple[Loss, ...] = ()
+    other_id: tuple[UUID, float] | None = None
     is_end_told: bool = False
     held_by_writer: bool = False
     held_by_order: bool = False

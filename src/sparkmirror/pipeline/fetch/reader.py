@@ -24,8 +24,7 @@ from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
-from sparkmirror.kafka.wire.lookup import ClusterView
-from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import log_bounds
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection
@@ -36,6 +35,7 @@ from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnectio
 from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.throttle import Throttle
+from sparkmirror.pipeline.fetch.topic_ids import TopicIds
 from sparkmirror.pipeline.relay.ring import Ring, SlotOrder
 from sparkmirror.pipeline.relay.schema import RELEASE, Row, end_batch, propose_targets
 
@@ -80,6 +80,7 @@ class TaskReader:
         self._connections: dict[int, FetchConnection] = {}
         self._bounds = log_bounds.LogBounds(options.source, self._background)
         self._response_reader = FetchResponseReader(self._ring, self._bounds.ask)
+        self._topic_ids = TopicIds(self._response_reader)
         self._lanes = ReadAheadConnections(
             self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,
             self._response_reader, self._partitions, self._selector, self._has_credit,
@@ -288,18 +289,7 @@ class TaskReader:
                     fetch_state, f"the source answers error {view.errors[where.topic]} for topic {where.topic}"
                 )
             elif where.topic in view.topic_ids:
-                self._settle(fetch_state, view)
-
-    def _settle(self, fetch_state: PartitionFetchState, view: ClusterView) -> None:
-        found = view.topic_ids[fetch_state.partition.topic]
-        if fetch_state.topic_id == NO_TOPIC_ID:
-            fetch_state.lineage = fetch_state.lineage._replace(topic_id=found)
-        elif found != fetch_state.topic_id:
-            self._response_reader.lose(fetch_state, judge_recreated(fetch_state.offset, fetch_state.lineage, found))
-            if fetch_state.end is not None:
-                fetch_state.end = 0  # the end was the old log's; the next epoch plans the new one
-        if fetch_state.node is None:
-            fetch_state.node, fetch_state.is_nearer = view.leaders.get(fetch_state.partition), False
+                self._topic_ids.settle(fetch_state, view)
 
     def _ask(self, node: int) -> None:
         connection = self._connections[node]

@@ -1,0 +1,54 @@
+"""Decides when a topic's id in a metadata answer is believed: a topic with another id is another log, to be mirrored
+from its beginning. Owned by `pipeline.fetch.reader`.
+
+A broker that stood still, or has lost its controller, answers with what it knew: with the id of a topic that is long
+deleted. Ids do not come back, so one that the task has left is never believed. Another one is believed when it is shown
+a second time, a moment later: meanwhile nothing of the partition is fetched.
+"""
+
+from typing import Final
+
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
+from sparkmirror.kafka.wire.lookup import ClusterView
+from sparkmirror.model import NO_TOPIC_ID
+from sparkmirror.pipeline.fetch.loss import judge_recreated
+from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
+from sparkmirror.pipeline.fetch.responses import FetchResponseReader
+
+AGAIN_SECONDS: Final = 0.5
+"""So long after an id was shown first, a look-up that shows it again begins: a broker that wakes up has caught up."""
+
+
+class TopicIds:
+    """`response_reader` reports what is lost where a topic was made again."""
+
+    def __init__(self, response_reader: FetchResponseReader, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._response_reader = response_reader
+        self._clock = clock
+
+    def settle(self, fetch_state: PartitionFetchState, view: ClusterView) -> None:
+        """Take the partition's leader from a look-up, and the loss of its log if the topic is another one."""
+        found = view.topic_ids[fetch_state.partition.topic]
+        if fetch_state.topic_id == NO_TOPIC_ID:
+            fetch_state.lineage = fetch_state.lineage._replace(topic_id=found)
+        elif found != fetch_state.topic_id:
+            if not self._is_believed(fetch_state, view):
+                fetch_state.node = None
+                return
+            self._response_reader.lose(fetch_state, judge_recreated(fetch_state.offset, fetch_state.lineage, found))
+            if fetch_state.end is not None:
+                fetch_state.end = 0  # the end was the old log's; the next epoch plans the new one
+        fetch_state.other_id = None
+        if fetch_state.node is None:
+            fetch_state.node, fetch_state.is_nearer = view.leaders.get(fetch_state.partition), False
+
+    def _is_believed(self, fetch_state: PartitionFetchState, view: ClusterView) -> bool:
+        found = view.topic_ids[fetch_state.partition.topic]
+        if any(loss.before.topic_id == found for loss in fetch_state.losses):
+            topic = fetch_state.partition.topic
+            self._response_reader.report([fetch_state], f"the source shows {topic} as it was before it was made again")
+            return False
+        if fetch_state.other_id is None or fetch_state.other_id[0] != found:
+            fetch_state.other_id = found, self._clock.monotonic()
+            return False
+        return view.asked_at >= fetch_state.other_id[1] + AGAIN_SECONDS
