@@ -19,7 +19,7 @@ from sparkmirror.kafka.fencing import rouse_coordinator
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.repartition import NO_TOPIC
+from sparkmirror.pipeline.produce.repartition import WAITS
 from sparkmirror.policy.loss import ENDS_THE_MIRROR
 from sparkmirror.runtime.at_rest import refuse_beside_mirrormaker
 from sparkmirror.runtime.executors import Executors
@@ -307,7 +307,7 @@ def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
                 raise SparkMirrorError(f"{watch.flow.name} {where}: {reason}", hint)
         failed = watch.status.failed if watch.flow.on_send_failure == "fail" else {}
         for where, reason in failed.items():
-            if reason.startswith(NO_TOPIC):
+            if reason.startswith(WAITS):
                 continue
             raise SparkMirrorError(
                 f"{watch.flow.name} {where}: {reason}",

@@ -10,6 +10,7 @@ import selectors
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Final
+from uuid import UUID
 
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -75,6 +76,9 @@ class ProduceTask:
 
     def limits_of(self, topic: str) -> TopicLimits:
         return self._limits.known(topic)
+
+    def topic_id_of(self, topic: str) -> UUID | None:
+        return self._brokers.topic_id(topic)
 
     def acknowledged(self) -> dict[TopicPartition, int]:
         """Each partition's acknowledged position; with exactly-once, the committed one."""

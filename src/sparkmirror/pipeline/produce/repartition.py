@@ -1,12 +1,14 @@
 """Puts records by key, as Java's producer does, for topics with another number of partitions on the target.
 
 For `partitioning = key`, which MirrorMaker 1's flows have. Runs of other topics pass through as they are. Decided once
-for a topic and task, since a partition's records must all take the same way to stay in order. Called by
-`pipeline.produce.writer` on its row thread.
+for a target topic and task, since a partition's records must all take the same way to stay in order; one that is made
+again may have another number of partitions. Called by `pipeline.produce.writer` on its row thread.
 """
 
 import time
+from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 from sparkmirror.batch.header import Codec, iterate_headers
 from sparkmirror.batch.piece import Piece
@@ -15,16 +17,22 @@ from sparkmirror.batch.unpacking import CONTENT_HINT, UNPACKED_BYTES_MAX, bound_
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ContentTooLarge, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.clients import OpenAdmins
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Cluster, TopicPartition, is_another_topic
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.record_pieces import UNLIMITED, Asked, any_batch, encode_lanes, partitions_by_key
 
 NO_TOPIC: Final = "the target has no topic"
-"""The begin of the reason for a partition that waits for its topic; no record was refused."""
+NOT_SHOWN: Final = "the source does not show its topic"
+WAITS: Final = (NO_TOPIC, NOT_SHOWN)
+"""The reasons, as they begin, for which a partition waits though no record was refused."""
 Pieces = tuple[tuple[TopicPartition, Piece], ...]
 _PASS_THROUGH: Final = 0
 _EMPTY: Final = memoryview(b"")
 _ASK_AGAIN_SECONDS: Final = 2.0
+
+
+def _unknown_id(_: str) -> None:
+    return None
 
 
 class Repartition:
@@ -34,11 +42,16 @@ class Repartition:
         self._flow = flow
         self._admins = OpenAdmins("partitions")
         self._decided: dict[str, int] = {}
+        self._topic_ids: dict[str, UUID] = {}
         self._ask_after: dict[str, float] = {}
+        self._is_hidden: dict[str, bool] = {}
         self._runs = 0
 
-    def bundle(self, delivery: Delivery, asked: Asked = any_batch) -> Bundle | None:
-        """The run as batches by target partition; None when it passes through as it is. `asked` is what these must be.
+    def bundle(
+        self, delivery: Delivery, asked: Asked = any_batch, topic_id: Callable[[str], UUID | None] = _unknown_id
+    ) -> Bundle | None:
+        """The run as batches by target partition; None when it passes through as it is. `asked` is what these must be,
+        `topic_id` the id of the target topic that is written to now, if it is known.
 
         Raises SparkMirrorError when a cluster does not answer.
         """
@@ -46,9 +59,10 @@ class Repartition:
             return None
         size, source, topic = len(delivery.payload), delivery.partition, delivery.target_topic
         bare = delivery._replace(payload=_EMPTY)
+        self._forget_former(topic, topic_id(topic))
         count = self._count(source.topic, topic)
-        if count is None:
-            return Bundle(bare, size, problem=f"{NO_TOPIC} {topic} and has not created it")
+        if isinstance(count, str):
+            return Bundle(bare, size, problem=count)
         if count == _PASS_THROUGH:
             return None
         self._runs += 1
@@ -61,18 +75,29 @@ class Repartition:
             return Bundle(bare, size, problem=f"its records cannot be put by key: {problem}")
         return Bundle(bare, size, pieces)
 
-    def _count(self, source_topic: str, target_topic: str) -> int | None:
-        """The target's number of partitions where it differs; `_PASS_THROUGH`; None while the topic is not there."""
+    def _forget_former(self, topic: str, topic_id: UUID | None) -> None:
+        """Decide again about a target topic that was made again since."""
+        if topic_id is not None and is_another_topic(self._topic_ids.get(topic, NO_TOPIC_ID), topic_id):
+            self._decided.pop(topic, None)
+        if topic_id is not None:
+            self._topic_ids[topic] = topic_id
+
+    def _count(self, source_topic: str, target_topic: str) -> int | str:
+        """The target's number of partitions where it differs; `_PASS_THROUGH`; or why that is not known."""
         decided = self._decided.get(target_topic)
-        if decided is not None or time.monotonic() < self._ask_after.get(target_topic, 0.0):
+        if decided is not None:
             return decided
-        self._ask_after[target_topic] = time.monotonic() + _ASK_AGAIN_SECONDS
-        on_source = self._ask(self._flow.source, source_topic)
-        on_target = self._ask(self._flow.target, target_topic)
-        if on_target is not None:
-            same = on_source in (on_target, None)
-            self._decided[target_topic] = _PASS_THROUGH if same else on_target
-        return self._decided.get(target_topic)
+        if time.monotonic() >= self._ask_after.get(target_topic, 0.0):
+            self._ask_after[target_topic] = time.monotonic() + _ASK_AGAIN_SECONDS
+            on_source = self._ask(self._flow.source, source_topic)
+            on_target = self._ask(self._flow.target, target_topic)
+            if on_target is not None and on_source is not None:
+                decided = self._decided[target_topic] = _PASS_THROUGH if on_source == on_target else on_target
+                return decided
+            self._is_hidden[target_topic] = on_target is not None
+        if self._is_hidden.get(target_topic):
+            return f"{NOT_SHOWN} {source_topic}, whose number of partitions decides where records go"
+        return f"{NO_TOPIC} {target_topic} and has not created it"
 
     def _ask(self, cluster: Cluster, topic: str) -> int | None:
         """The number of partitions; None for a topic that is not there."""

@@ -12,6 +12,7 @@ import selectors
 import threading
 from contextlib import suppress
 from typing import Final
+from uuid import UUID
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.background import Background
@@ -98,6 +99,10 @@ class Sender:
     def limits_of(self, topic: str) -> TopicLimits:
         """What is known of a target topic's limits."""
         return self._task.limits_of(topic)
+
+    def topic_id_of(self, topic: str) -> UUID | None:
+        """The id of the target topic that is written to now, if it is known."""
+        return self._task.topic_id_of(topic)
 
     def finish(self) -> None:
         """Drain for at most two seconds, store the last positions, and end. Raises what ended the loop early."""

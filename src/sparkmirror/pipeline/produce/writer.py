@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -119,7 +120,7 @@ class WritingTask:
         delivery = Delivery(kind, where, to, *span, payload, lease, fetched, *log)
         if self._repartition is None or kind != RUN:
             return delivery
-        made = self._repartition.bundle(delivery, self._asked)
+        made = self._repartition.bundle(delivery, self._asked, self._topic_id)
         return delivery if made is None else made._replace(extra_bytes=self._note_extra(made.size_bytes, made.pieces))
 
     def _note_extra(self, size_bytes: int, pieces: Pieces) -> int:
@@ -127,6 +128,10 @@ class WritingTask:
         extra_bytes = max(sum([len(piece.data) for _, piece in pieces]) - size_bytes, 0)
         self._extra_bytes += extra_bytes
         return extra_bytes
+
+    def _topic_id(self, topic: str) -> UUID | None:
+        assert self._sender is not None, "the reader's first row is a plan row"
+        return self._sender.topic_id_of(topic)
 
     def _asked(self, topic: str) -> Limits:
         """What the flow and a target topic, as far as it is known, ask of batches that are made here."""
