@@ -55,6 +55,31 @@ def keep_all(stored: Iterable[Entry]) -> None:
             entry.keep()
 
 
+class Uncommitted:
+    """The entries that an open transaction stores: all of them are stored for good by its commit, and due again by its
+    abort."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        self._entries.update((id(entry), entry) for entry in entries)
+
+    def drop(self, lot: Iterable[Entry]) -> None:
+        """The target has refused them: the commit does not store them."""
+        for entry in lot:
+            self._entries.pop(id(entry), None)
+
+    def keep(self) -> None:
+        keep_all(self._entries.values())
+        self._entries.clear()
+
+    def forget(self) -> None:
+        for entry in self._entries.values():
+            entry.forget()
+        self._entries.clear()
+
+
 def lots_of(entries: list[Entry]) -> Iterator[list[Entry]]:
     """Lots that any topic's `max.message.bytes` allows."""
     lot: list[Entry] = []

@@ -23,7 +23,7 @@ from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.ledger_entries import Entry, LedgerHomes, keep_all, lots_of
+from sparkmirror.pipeline.produce.ledger_entries import Entry, LedgerHomes, Uncommitted, keep_all, lots_of
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.misplaced_notes import MisplacedNotes
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
@@ -78,7 +78,7 @@ class Progress:
         self._mapping = OffsetMapping(began_ms)
         self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
         self._in_transactions = in_transactions
-        self._uncommitted: list[Entry] = []
+        self._uncommitted = Uncommitted()
         self._open = 0
         self._due_at = 0.0
         self._homes = LedgerHomes(options.topics, options.connector, offsets_partitions)
@@ -203,16 +203,13 @@ class Progress:
 
     def commit(self) -> None:
         """The transaction that held what was composed is committed."""
-        keep_all(self._uncommitted)
-        self._uncommitted.clear()
+        self._uncommitted.keep()
 
     def roll_back(self) -> None:
         """It is aborted: all of it is due again. A gap is unless its partition goes back before it."""
         for buffer in self.buffers.values():
             buffer.rewind()
-        for entry in self._uncommitted:
-            entry.forget()
-        self._uncommitted.clear()
+        self._uncommitted.forget()
 
     def pick(self, buffers: Mapping[TopicPartition, PartitionBuffer]) -> Collection[PartitionBuffer]:
         """Those that `compose` has to look at; in transactions all: what was sent moves them too."""
@@ -375,7 +372,7 @@ class Progress:
         # time counts, and no position depends on what is refused there.
         timestamp = self._clock.time_ns() // 1_000_000 if target == self._homes.status else NO_TIMESTAMP
         if self._in_transactions:
-            self._uncommitted += entries
+            self._uncommitted.add(entries)
         for lot in lots_of(entries):
             first, following = buffer.position, buffer.position + len(lot)
             records = [Record(0, timestamp, entry.key, entry.value, entry.headers) for entry in lot]
@@ -392,6 +389,7 @@ class Progress:
         """Acknowledged, or given up by a target that refuses it: then all of it is composed again."""
         self._open -= 1
         if buffer.acknowledged < following:
+            self._uncommitted.drop(lot)
             for entry in lot:
                 entry.forget()
         elif not self._in_transactions:

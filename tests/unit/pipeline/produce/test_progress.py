@@ -444,6 +444,27 @@ def test_in_transactions_a_position_beyond_a_cut_goes_with_the_map() -> None:
     assert TopicPartition(TOPICS.offset_map, 0) not in records_of(hand_out(progress.compose([buffer], 9, None)))
 
 
+def test_what_the_target_refused_of_a_transaction_is_not_stored_by_its_commit() -> None:
+    """Only what no position depends on may be refused in a transaction that is committed: the offset map. A cut that it
+    should have recorded is still to be recorded then."""
+    lost: list[Gap] = []
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True, lost=lost.append)
+    buffer = at(ORDERS, 912)
+    progress.adopt(ORDERS)
+    progress.cut(buffer, 912, 905)
+    find_gap(progress, buffer, 912, 1000)
+    buffer.restart_at(Place(1000, Lineage(TOPIC_ID, ((5, 0),))))
+    for ledger, batch in hand_out(progress.compose([buffer], 9, [])):
+        if ledger.target.topic in (TOPICS.offset_map, TOPICS.gaps):
+            ledger.refuse(batch, in_doubt=False)
+            ledger.rewind()
+        else:
+            ledger.succeed(batch)
+    progress.commit()
+    assert lost == []
+    assert ORDERS in progress._mapping.cuts
+
+
 def test_a_later_attempt_of_a_task_is_behind_an_earlier_one_though_the_clock_was_put_back() -> None:
     """By the marks of positions and by the names of the pieces of the offset map."""
     marks: list[Mark] = []
