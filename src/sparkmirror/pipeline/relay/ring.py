@@ -222,19 +222,18 @@ class Ring:
         if changes == self._slot_changes:
             return []
         self._slot_changes = changes
-        orders = []
-        for slot in slots:
-            count = self._words[_W_SLOTS + _SLOT_WORDS * slot]
-            if count != self._slot_seen.get(slot, 0):
-                orders.append(self._slot_order(slot, count))
-        return orders
+        fence()  # no count was read before the change
+        counts = [(slot, self._words[_W_SLOTS + _SLOT_WORDS * slot]) for slot in slots]
+        return [self._slot_order(slot, count) for slot, count in counts if count != self._slot_seen.get(slot, 0)]
 
     def _slot_order(self, slot: int, count: int) -> SlotOrder:
         """The order of that count, or a later one: every second order overwrites its place."""
         first = _W_SLOTS + _SLOT_WORDS * slot
         while True:
+            fence()  # no part of the order was read before it counted
             place = first + 1 + 2 * (count & 1)
             offset, word = self._words[place], self._words[place + 1]
+            fence()  # it was read whole before the count is looked at again
             before, count = count, self._words[first]
             if before == count:
                 self._slot_seen[slot] = count
@@ -246,8 +245,7 @@ class Ring:
         self.data.release()
         with contextlib.suppress(BufferError):
             self._map.close()
-        pipes = (self.wake_reader, self._wake_writer, self._call_reader, self._call_writer)
-        for descriptor in (self._memory, *pipes):
+        for descriptor in (self._memory, self.wake_reader, self._wake_writer, self._call_reader, self._call_writer):
             os.close(descriptor)
 
 
@@ -344,7 +342,9 @@ class RingPeer:
         count = self._words[first] + 1
         place = first + 1 + 2 * (count & 1)
         self._words[place], self._words[place + 1] = offset, turns << 1 | int(paused)
+        fence()  # the order is whole before it counts
         self._words[first] = count
+        fence()  # and counts before it is looked for
         self._words[_W_SLOT_CHANGES] += 1
         self._poke()
 

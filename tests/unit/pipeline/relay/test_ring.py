@@ -10,6 +10,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -28,6 +29,7 @@ from sparkmirror.pipeline.relay.ring import (
 
 RING_BYTES = RING_BYTES_MIN
 COMPLETIONS_MAX = 8192
+_FIRST_SLOT = 64 + COMPLETIONS_MAX
 
 
 def is_woken(ring: Ring) -> bool:
@@ -172,6 +174,48 @@ def test_orders_arrive_once_the_last_of_each_slot(ring: Ring, peer: RingPeer) ->
     assert ring.slot_orders(slots) == [SlotOrder(3, False, 90, 3)], "the same order again is an order again"
     peer.order(slot_count() - 1, paused=True, offset=5, turns=3)
     assert ring.slot_orders(range(slot_count())) == [SlotOrder(slot_count() - 1, True, 5, 3)]
+
+
+class Watched:
+    """The words of a control page; notes what is read and written of the first slot, and of the count of changes."""
+
+    _NAMES: Final = {6: "changes", _FIRST_SLOT: "count"} | dict.fromkeys(
+        range(_FIRST_SLOT + 1, _FIRST_SLOT + 5), "place"
+    )
+
+    def __init__(self, words: memoryview, seen: list[str]) -> None:
+        self._words, self._seen = words, seen
+
+    def __getitem__(self, at: int) -> int:
+        self._note(f"read {self._NAMES.get(at, '')}")
+        return int(self._words[at])
+
+    def __setitem__(self, at: int, value: int) -> None:
+        self._note(f"write {self._NAMES.get(at, '')}")
+        self._words[at] = value
+
+    def _note(self, what: str) -> None:
+        if what[-1] != " " and self._seen[-1:] != [what]:
+            self._seen.append(what)
+
+    def release(self) -> None:
+        self._words.release()
+
+
+def test_a_processor_that_does_not_keep_order_takes_no_half_order(
+    ring: Ring, peer: RingPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ARM may show the count before what it counts, and read what it counts before the count."""
+    seen: list[str] = []
+    monkeypatch.setattr("sparkmirror.pipeline.relay.ring.fence", lambda: seen.append("fence"))
+    for side in (ring, peer):
+        monkeypatch.setattr(side, "_words", Watched(side._words, seen))
+    peer.order(0, paused=True, offset=100, turns=3)
+    written = [what for what in seen if not what.startswith("read")]
+    assert written == ["write place", "fence", "write count", "fence", "write changes"]
+    seen.clear()
+    assert ring.slot_orders(range(1)) == [SlotOrder(0, True, 100, 3)]
+    assert seen == ["read changes", "fence", "read count", "fence", "read place", "fence", "read count"]
 
 
 def test_inline_payload_is_counted_on_both_sides(ring: Ring, peer: RingPeer) -> None:
