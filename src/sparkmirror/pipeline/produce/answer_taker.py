@@ -2,8 +2,11 @@
 `pipeline.produce.produce_task`.
 """
 
+import logging
+
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.answers import (
     LIMITED,
     MESSAGE_TOO_LARGE,
@@ -24,6 +27,8 @@ from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.routing import Routing
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+
+log = logging.getLogger(__name__)
 
 
 class AnswerTaker:
@@ -55,6 +60,7 @@ class AnswerTaker:
         self._effects = effects
         self._clamps = clamps
         self._clock = clock
+        self._ledger_ends: dict[TopicPartition, int] = {}
 
     def take(
         self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float, came_at_ms: int = 0
@@ -100,7 +106,7 @@ class AnswerTaker:
 
     def _succeed(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
         if buffer.is_ledger:
-            buffer.succeed(batch, base_offset)
+            self._watch_ledger(buffer, buffer.succeed(batch, base_offset))
             return
         if buffer.is_lane:
             now_ms = came_at_ms or self._clock.time_ns() // 1_000_000
@@ -108,6 +114,20 @@ class AnswerTaker:
             self._routing.acknowledge(buffer, buffer.succeed(batch, base_offset))
             return
         self._go_on(buffer, batch, base_offset, came_at_ms)
+
+    def _watch_ledger(self, ledger: PartitionBuffer, stored: list[Batch]) -> None:
+        """A batch that comes to stand below the one before it says that the log was cut, or its topic made again."""
+        for batch in stored:
+            if batch.base_offset < 0:
+                continue
+            end = self._ledger_ends.get(ledger.target, 0)
+            if batch.base_offset < end:
+                log.warning(
+                    "%s was cut below offset %d, or its topic made again: what was stored there is lost, and all "
+                    "positions of this task are stored again.", ledger.target, end, extra={"event": "ledger-cut"},
+                )  # fmt: skip
+                self._progress.store_again()
+            self._ledger_ends[ledger.target] = batch.base_offset + batch.records
 
     def _go_on(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
         """A batch of a source partition has its place on the target."""

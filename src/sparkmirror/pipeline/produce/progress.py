@@ -104,6 +104,11 @@ class Progress:
         self.moved[partition] = None
         self._mapping.close(partition)
 
+    def store_again(self) -> None:
+        """The ledger has lost what was stored, nobody knows how much: each position is stored once more."""
+        self.moved.update(dict.fromkeys(self._stored))
+        self._stored.clear()
+
     def turn(self, partition: TopicPartition) -> None:
         """The source's log was rewritten: a new chunk maps its offsets from here on."""
         self._mapping.close(partition)
@@ -350,9 +355,8 @@ class Progress:
             key = map_records.encode_key(self._options.connector.source_alias, where, name)
             value = map_records.encode_chunk(chunk.map.as_chunk())
             forget = partial(self._mapping.store_again, where, chunk)
-            lots.setdefault(self._homes.maps, []).append(
-                Entry(key, value, forget, keep=self._mapping.kept(where, chunk))
-            )
+            entry = Entry(key, value, forget, keep=self._mapping.kept(where, chunk))
+            lots.setdefault(self._homes.maps, []).append(entry)
 
     def _forget_position(self, where: TopicPartition, released: bool) -> None:
         self._stored.pop(where, None)
@@ -378,11 +382,8 @@ class Progress:
             records = [Record(0, timestamp, entry.key, entry.value, entry.headers) for entry in lot]
             batch = encode_batch(records, base_offset=first)
             self._open += 1
-            buffer.accept(
-                QueuedRecords(
-                    memoryview(bytearray(batch)), first, following, partial(self._settle, buffer, following, lot)
-                )
-            )
+            settle = partial(self._settle, buffer, following, lot)
+            buffer.accept(QueuedRecords(memoryview(bytearray(batch)), first, following, settle))
         return buffer
 
     def _settle(self, buffer: PartitionBuffer, following: int, lot: list[Entry]) -> None:

@@ -169,6 +169,29 @@ def test_a_lane_waits_for_limits_that_it_does_not_know_and_then_sends_smaller_or
     assert source.acknowledged == records
 
 
+@pytest.mark.parametrize(
+    ("answers", "comes_again"),
+    [([(0, 100), (0, 101)], False), ([(0, 100), (0, 40)], True), ([(0, 100), (46, -1)], False)],
+)
+def test_positions_that_the_ledger_has_lost_are_stored_again(
+    answers: list[tuple[int, int]], comes_again: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch of the positions that comes to stand below the one before it says so."""
+    parts = new_parts(is_once=False)
+    bills = TopicPartition("bills", 0)
+    buffers = {where: PartitionBuffer(where, where, 0, -1) for where in (ORDERS, bills)}
+    home = TopicPartition(TOPICS.positions, 0)
+    for where, (error, base_offset) in zip(buffers, answers, strict=True):
+        parts.progress.adopt(where)
+        parts.progress.compose(parts.progress.pick(buffers), 1, None)
+        for ledger in parts.progress.buffers.values():
+            while (batch := ledger.next_batch(7, 3)) is not None:
+                found = (error, base_offset) if ledger.target == home else (46, -1)
+                parts.answer_taker.take(ledger, batch, ProducedPartition(ledger.target.topic, 0, *found, ""), 0.0)
+    assert set(parts.progress.moved) == (set(buffers) if comes_again else set())
+    assert ("was cut below offset 101" in caplog.text) == comes_again
+
+
 def test_a_record_that_alone_is_too_large_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no batch had to be made smaller before, so that the topic's limits were never looked up."""
     parts = new_parts()
