@@ -1,7 +1,7 @@
 """The two edges of a partition's log: which producers its leader knows at the end, and where its start is moved to.
 
-Called by `planning.offset_starts`, for flows that keep offsets. Source: DescribeProducers of KIP-664, DeleteRecords of
-KIP-107.
+Called by `planning.offset_starts`, for flows that keep offsets, and by `ledger.reader`. Source: DescribeProducers of
+KIP-664, DeleteRecords of KIP-107.
 """
 
 import time

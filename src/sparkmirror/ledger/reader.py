@@ -4,9 +4,10 @@ import logging
 from collections.abc import Sequence
 from typing import Self
 
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.log_edges import open_transactions
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.chosen_starts import is_start_key
@@ -71,7 +72,12 @@ class LedgerReader:
         A position hides behind any task's open transaction, although its own is committed. Raises ClusterUnreachable.
         """
         ends = target.latest_offsets(self._partitions)
-        self._fold(self._tail.read_to({at: ends.of(at) for at in self._partitions}, seconds_max))
+        try:
+            self._fold(self._tail.read_to({at: ends.of(at) for at in self._partitions}, seconds_max))
+        except ClusterUnreachable as silence:
+            if hint := _name_open(target, self._partitions):
+                raise ClusterUnreachable(silence.args[0], hint) from silence
+            raise
         return self.view.positions
 
     def poll(self, timeout_seconds: float) -> dict[TopicPartition, Position | None]:
@@ -114,6 +120,21 @@ class LedgerReader:
                 "newest is recognised by its partition and its time.",
                 self._topics.offsets, len(doubtful), doubtful[0],
             )  # fmt: skip
+
+
+def _name_open(target: Admin, partitions: Sequence[TopicPartition]) -> str:
+    """What to do about transactions that are open in the ledger; "" where there are none, or nobody says so."""
+    try:
+        found = open_transactions(target, partitions)
+    except ClusterError:
+        return ""
+    starts = [f"{where} from offset {start} on" for where, start in sorted(found.items()) if start is not None]
+    if not starts:
+        return ""
+    return (
+        f"A transaction is open in {', '.join(starts)}. A broker that came back without its end leaves it open for "
+        "ever: docs/exactly-once.md says how to end it, and what that costs."
+    )
 
 
 def _partitions(target: Cluster, topics: LedgerTopics, *, is_ours_needed: bool) -> list[TopicPartition]:

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import permutations
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect
 from sparkmirror.ledger import reader as module
@@ -74,3 +77,32 @@ def test_of_two_producers_that_are_read_at_once_the_first_counts(monkeypatch: py
     with LedgerReader(Cluster("B", {}), TOPICS, OURS) as reader:
         reader.read_to_end()
         assert (reader.view.offsets_producer, reader.view.last_offsets_producer) == (1003, 1004)
+
+
+@pytest.mark.parametrize(
+    ("start", "hint"),
+    [
+        (17, f"A transaction is open in {TOPICS.positions}-0 from offset 17 on"),
+        (None, "Check that all its brokers are up"),
+    ],
+)
+def test_a_ledger_in_which_a_transaction_stays_open_is_named(
+    start: int | None, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that comes back without a marker leaves the transaction open for ever."""
+    home = TopicPartition(TOPICS.positions, 0)
+
+    class Silent(Tail):
+        def read_to(self, ends: dict[TopicPartition, int], _seconds: float) -> list[TailRecord]:
+            assert ends == {home: 20}
+            raise ClusterUnreachable("Cluster B: 3 offsets could not be read.", "Check that all its brokers are up.")
+
+    made: Any = Silent([])
+    target: Any = SimpleNamespace(latest_offsets=lambda partitions: LogOffsets("B", dict.fromkeys(partitions, 20)))
+    monkeypatch.setattr(module, "_partitions", lambda *_, is_ours_needed: [home])
+    monkeypatch.setattr(module, "open_tail", lambda *_: made)
+    monkeypatch.setattr(module, "open_transactions", lambda _, partitions: dict.fromkeys(partitions, start))
+    with LedgerReader(Cluster("B", {}), TOPICS, OURS) as reader, pytest.raises(ClusterUnreachable) as raised:
+        reader.read_through(target)
+    assert raised.value.hint.startswith(hint)
+    assert raised.value.args[0] == "Cluster B: 3 offsets could not be read."
