@@ -127,7 +127,7 @@ MUTATIONS = (
              "        self.move_to(*self.committed)\n        self.rewind()",
              "        self.rewind()"),
     Mutation("a roll-back keeps the positions of what it drops", f"{_PRODUCE}/progress.py",
-             "self._uncommitted.forget()", "self._uncommitted = Uncommitted()"),
+             "self.uncommitted.forget()", "self.uncommitted = Uncommitted()"),
     Mutation("a loss that the reader does not report", f"{_FETCH}/responses.py",
              "        self.rows.append(row._replace(payload=encode(told)))\n", "        pass\n"),
     Mutation("a position of Connect's that others wrote keeps our topic id", "ledger/positions.py",

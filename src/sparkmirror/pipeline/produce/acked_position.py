@@ -108,6 +108,10 @@ class AckedPosition:
         """The ledger gets these gaps."""
         self.gaps = tuple(found for found in self.gaps if found not in stored)
 
+    def has_met(self, found: FoundGap) -> bool:
+        """Whether the target has all before the gap, or the partition is held there."""
+        return found.beyond is None or found.is_met(self.place.order)
+
     def return_gap(self, found: FoundGap) -> None:
         """The ledger has lost the gap: it is to be stored again."""
         self.gaps = tuple(sorted({*self.gaps, found}, key=_order))

@@ -16,13 +16,14 @@ _RECORD_OVERHEAD_BYTES_MAX: Final = 32
 
 class Entry(NamedTuple):
     """One record of the ledger; `forget` makes it due again if it was lost, `keep` is called when it is stored for
-    good."""
+    good, `holds` says whether it is true before that."""
 
     key: bytes
     value: bytes
     forget: Callable[[], None]
     headers: tuple[RecordHeader, ...] = ()
     keep: Callable[[], None] | None = None
+    holds: Callable[[], bool] | None = None
 
     @property
     def bytes_max(self) -> int:
@@ -64,6 +65,11 @@ class Uncommitted:
 
     def add(self, entries: Iterable[Entry]) -> None:
         self._entries.update((id(entry), entry) for entry in entries)
+
+    @property
+    def is_false(self) -> bool:
+        """Whether an entry that cannot be corrected by a later one is not true."""
+        return any(entry.holds is not None and not entry.holds() for entry in self._entries.values())
 
     def drop(self, lot: Iterable[Entry]) -> None:
         """The target has refused them: the commit does not store them."""

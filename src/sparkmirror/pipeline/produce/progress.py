@@ -78,7 +78,7 @@ class Progress:
         self._mapping = OffsetMapping(began_ms)
         self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
         self._in_transactions = in_transactions
-        self._uncommitted = Uncommitted()
+        self.uncommitted = Uncommitted()
         self._open = 0
         self._due_at = 0.0
         self._homes = LedgerHomes(options.topics, options.connector, offsets_partitions)
@@ -208,13 +208,13 @@ class Progress:
 
     def commit(self) -> None:
         """The transaction that held what was composed is committed."""
-        self._uncommitted.keep()
+        self.uncommitted.keep()
 
     def roll_back(self) -> None:
         """It is aborted: all of it is due again. A gap is unless its partition goes back before it."""
         for buffer in self.buffers.values():
             buffer.rewind()
-        self._uncommitted.forget()
+        self.uncommitted.forget()
 
     def pick(self, buffers: Mapping[TopicPartition, PartitionBuffer]) -> Collection[PartitionBuffer]:
         """Those that `compose` has to look at; in transactions all: what was sent moves them too."""
@@ -338,7 +338,8 @@ class Progress:
             gap = found.seen_from(buffer.acknowledged)
             key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
             forget, keep = partial(self._forget_gap, buffer, found), partial(self._lost, gap)
-            lots.setdefault(self._homes.gaps, []).append(Entry(key, value, forget, keep=keep))
+            entry = Entry(key, value, forget, keep=keep, holds=partial(buffer.has_met, found))
+            lots.setdefault(self._homes.gaps, []).append(entry)
 
     def _add_maps(
         self, lots: dict[TopicPartition, list[Entry]], buffers: list[PartitionBuffer], *, are_due: bool
@@ -376,7 +377,7 @@ class Progress:
         # time counts, and no position depends on what is refused there.
         timestamp = self._clock.time_ns() // 1_000_000 if target == self._homes.status else NO_TIMESTAMP
         if self._in_transactions:
-            self._uncommitted.add(entries)
+            self.uncommitted.add(entries)
         for lot in lots_of(entries):
             first, following = buffer.position, buffer.position + len(lot)
             records = [Record(0, timestamp, entry.key, entry.value, entry.headers) for entry in lot]
@@ -390,7 +391,7 @@ class Progress:
         """Acknowledged, or given up by a target that refuses it: then all of it is composed again."""
         self._open -= 1
         if buffer.acknowledged < following:
-            self._uncommitted.drop(lot)
+            self.uncommitted.drop(lot)
             for entry in lot:
                 entry.forget()
         elif not self._in_transactions:

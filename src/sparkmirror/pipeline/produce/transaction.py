@@ -180,6 +180,9 @@ class ExactlyOnce(TransactionIntake):
             if self._contents.is_silent(now, self._options.silence_seconds_max, self._progress.buffers.values()):
                 self._look(Phase.LOOKING)
             return
+        if self._progress.uncommitted.is_false:
+            self._recover("the target refused records before a gap that it stores", awaits_answers=True)
+            return
         if self._progress.is_untrue(self._contents.sources):
             if not self._ledger_flush.store(False):
                 self._recover("the positions of its data could not be stored")

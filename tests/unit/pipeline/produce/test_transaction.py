@@ -1,6 +1,7 @@
 """One transaction after another: what may go out when, what is committed, and the way back from any doubt."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.manual_clock import ManualClock
@@ -24,6 +25,7 @@ from sparkmirror.pipeline.produce.unfinished import Seat
 
 ORDERS, BILLS, LATE = (TopicPartition(topic, 0) for topic in ("orders", "bills", "late"))
 TOPICS = ledger_topics("A")
+TOPIC_ID = UUID(int=1)
 INTERVAL = 0.2
 
 
@@ -311,6 +313,23 @@ def test_a_batch_that_is_given_up_after_its_position_was_written_has_the_true_on
     assert {where.topic for where in desk.send_ledger()} == {TOPICS.offsets, TOPICS.positions}
     desk.settle()
     assert buffer.committed.offset == 0
+
+
+def test_a_gap_is_not_committed_before_which_the_target_has_refused_records(desk: Desk) -> None:
+    """They are read again, and then perhaps nothing is lost: a cut of the source's log may lie behind them all."""
+    buffer = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(buffer)
+    assert batch is not None
+    desk.progress.record_gap(buffer, "retention", 3, 10, "went on", TOPIC_ID, (0, 10))
+    buffer.accept(QueuedRecords(memoryview(b""), 3, 10, lambda: None))
+    desk.poll(INTERVAL)
+    assert TOPICS.gaps in {where.topic for where in desk.send_ledger()}
+    batch.waiting = False
+    buffer.rewind()
+    desk.poll()
+    desk.poll()
+    assert isinstance(desk.broker.question, Initialize), "the transaction is aborted"
+    assert (desk.rolled_back, buffer.gaps) == (1, ())
 
 
 def test_a_lost_sequence_takes_everything_back_to_what_is_committed_and_asks_for_a_new_epoch(desk: Desk) -> None:
