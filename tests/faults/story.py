@@ -45,7 +45,8 @@ class Story:
         """The flow's file; `lines` come last."""
         source, target = ({"bootstrap.servers": servers} for servers in (self.source, self.target))
         # As a line of the flow: a former version that does not know the key counts it too (test_rolling_upgrade.py).
-        own = ("tasks.max = 2", f"{self.alias}->backup.tasks.min = 2", *lines)
+        least = 1 if "tasks.max = 1" in lines else 2
+        own = ("tasks.max = 2", f"{self.alias}->backup.tasks.min = {least}", *lines)
         return flow_file(source, target, alias=self.alias, topics=self.topic, lines=own, replicas=self.replicas)
 
     def run(
