@@ -245,6 +245,35 @@ def test_a_running_flow_passes_each_record_within_moments_and_says_what_is_wrong
     mirror.stop()
 
 
+def test_a_lone_record_comes_through_a_python_udf_and_a_lookup_although_none_follows(
+    source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
+) -> None:
+    """Three Python stages, the writer's included, of which the first drops every other record."""
+    story, alias = unique("lone"), unique("east")
+    make_topics(source, {story: 1})
+    (tmp_path / "names.csv").write_text("key,name\nk,tea\n")
+    (tmp_path / "even_steps.py").write_text(
+        "from pyspark.sql import functions as F\n"
+        "even = F.udf(lambda offset: offset is not None and offset % 2 == 0, 'boolean')\n"
+        "def kept(records):\n"
+        "    return records.where(even('offset'))\n"
+    )
+    lines = [
+        "transforms.function = even_steps:kept",
+        f"transforms.table.names.path = {tmp_path / 'names.csv'}",
+        "transforms.table.names.key = key",
+        "transforms.set.value = concat(value, lookup_names(key).name)",
+    ]
+    text = flow_file(source, target, alias=alias, topics=story, lines=lines)
+    mirror = start_mirror(text, environment={**os.environ, "PYTHONPATH": str(tmp_path)})
+    remote, wanted = f"{alias}.{story}", []
+    for number in range(6):
+        write(source, story, [Note(b"%d " % number, b"k")])
+        wanted += [b"%d tea" % number] if number % 2 == 0 else []
+        mirror.wait_until(lambda now=[*wanted]: values_of(target, remote) == now, f"record {number} is there")
+    mirror.stop()
+
+
 @pytest.mark.long
 def test_a_running_flow_takes_a_newer_version_of_a_table_on(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path

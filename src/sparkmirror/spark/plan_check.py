@@ -59,6 +59,7 @@ _SPARK_HINTS: Final[Mapping[str, str]] = {
 """What to do, by the beginning of the name that Spark gives an error."""
 _ALLOWED = frozenset({"Project", "Filter", "SubqueryAlias", "Generate", "Sample"})
 _GENERATORS: Final = ("Explode", "PosExplode", "Inline", "JsonTuple")
+_PYTHON_NODES: Final = ("ArrowEvalPython", "BatchEvalPython")
 _LEAVES = frozenset({"StreamingRelationV2", "LocalRelation", "LogicalRDD"})
 
 
@@ -118,6 +119,12 @@ def check_shape(frame: DataFrame, source: Source) -> None:
 def class_of(node: Any) -> str:
     """The name of a JVM object's class."""
     return str(node.getClass().getSimpleName()).removesuffix("$")
+
+
+def calls_python(node: Any) -> bool:
+    """Whether a node of an optimized plan hands its rows to a Python process: Spark's optimizer has made a node of what
+    such an expression calls."""
+    return class_of(node).startswith(_PYTHON_NODES)
 
 
 def _hint(node: str) -> str:

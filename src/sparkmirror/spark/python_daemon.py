@@ -36,8 +36,11 @@ offsets, many small tuples, cost a quarter of the writer's time by Python's 700.
 def preload(worker_module: str) -> None:
     """Import what the workers will need. No import may start a thread: threads do not survive a fork."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    importlib.import_module(worker_module)
+    worker = importlib.import_module(worker_module)
     if worker_module == "pyspark.worker":
+        from sparkmirror.spark.python_udfs import by_hundreds
+
+        worker.read_udfs = by_hundreds(worker.read_udfs)  # type: ignore[attr-defined]
         for module in _TASK_MODULES:
             importlib.import_module(module)
         if directory := os.environ.get("SPARKMIRROR_KILL_POINTS"):

@@ -19,7 +19,7 @@ from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_KINDS, RECORD
 from sparkmirror.spark.avro_functions import refuse_misfits, register_avro_functions
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
-from sparkmirror.spark.plan_check import TYPES, check_shape, check_type, column_ids, explain, refuse
+from sparkmirror.spark.plan_check import TYPES, calls_python, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.spark.record_function import apply_function
 from sparkmirror.spark.schema_ids import register_schema_functions
 
@@ -40,11 +40,13 @@ _TIMESTAMP_MS_MAX = 1 << 52
 
 class Transformed(NamedTuple):
     """The writer's rows; `carried` are the columns of a record that the steps read, `returned` those that they set.
-    No others of a record are in `written`: the writer has them from the run's batches."""
+    No others of a record are in `written`: the writer has them from the run's batches. `stages` counts the Python
+    processes that a row passes, the writer's included."""
 
     written: DataFrame
     carried: frozenset[str]
     returned: frozenset[str]
+    stages: int
 
 
 def query_records(
@@ -52,14 +54,15 @@ def query_records(
 ) -> "DataStreamWriter":
     """The flow as a query, ready to be started; `config` is the text of its file, `spark` a record session.
 
-    It is made twice where its steps do not read all columns: only Spark's plan of them tells which they read, and a
-    source must know that when it is loaded.
+    It is made twice where its steps do not read all columns, or call Python: only Spark's plan of them tells which
+    they read, and how many Python stages there are, and a source must know that when it is loaded.
     """
     options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
     source = spark.readStream.format("flow-records").options(**options)
     made = transform(source.load(), flow)
-    if made.carried < CARRIED_COLUMNS:
-        made = transform(source.option("carried", ",".join(sorted(made.carried))).load(), flow)
+    if made.carried < CARRIED_COLUMNS or made.stages > 1:
+        told = {"carried": ",".join(sorted(made.carried)), "stages": str(made.stages)}
+        made = transform(source.options(**told).load(), flow)
     has_content = not made.returned.isdisjoint(CONTENT_COLUMNS)
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _CONTENT_BYTES if has_content else _UNCOUNTED)
     return (
@@ -98,26 +101,30 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
         checked = {name: F.when(active, refuse_misfits(F.col(name), name)).otherwise(F.col(name)) for name in made}
         frame = frame.withColumns(checked)
     written = _finish(frame, returned)
-    return Transformed(written, _read_by(written, rows), returned)
+    carried, python_nodes = _needs_of(written, rows)
+    return Transformed(written, carried, returned, python_nodes + 1)
 
 
-def _read_by(written: DataFrame, rows: DataFrame) -> frozenset[str]:
-    """The columns of a record that Spark needs of `rows` for `written`, by its optimized plan.
+def _needs_of(written: DataFrame, rows: DataFrame) -> tuple[frozenset[str], int]:
+    """The columns of a record that Spark needs of `rows` for `written`, and how many nodes call Python, by its
+    optimized plan.
 
     The optimizer is called by itself: a query execution gives no optimized plan of a stream that has not begun.
     """
     optimizer = rows.sparkSession._jsparkSession.sessionState().optimizer()
+    python_nodes = 0
     ids = {identity: name for name, identity in column_ids(rows).items() if name in CARRIED_COLUMNS}
     found: set[str] = set()
     nodes = [optimizer.execute(written._jdf.queryExecution().analyzed())]
     while nodes:
         node = nodes.pop()
+        python_nodes += calls_python(node)
         children = node.children()
         nodes += [children.apply(at) for at in range(children.size())]
         references = node.references().toSeq()
         for at in range(references.size()):
             found.add(ids.get(str(references.apply(at).exprId().toString()), ""))
-    return frozenset(found - {""})
+    return frozenset(found - {""}), python_nodes
 
 
 def _completed(rows: DataFrame) -> DataFrame:

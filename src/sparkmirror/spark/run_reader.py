@@ -186,4 +186,5 @@ class FlowRecordsReader(KafkaRunsReader):
 
         decoding = Decoding(self._options.carried, bound_for(flow.unpacked_bytes_max))
         usual = super()._task_options(flow)
-        return replace(usual, limits=replace(usual.limits, rest_seconds=_REST_SECONDS), decode=decoding.rows)
+        limits = replace(usual.limits, rest_seconds=_REST_SECONDS)
+        return replace(usual, limits=limits, decode=decoding.rows, stages=self._options.stages)

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, accumulators
@@ -60,9 +60,14 @@ FIXED_SETTINGS: Mapping[str, str] = {
     "spark.cleaner.periodicGC.interval": "24h",
     "spark.shuffle.mapStatus.compression.codec": "lz4",
 }
+_SMALL_BUFFER: Final = "256"
+"""What is smaller waits in Spark's stream buffers, on either side, for what comes next. A thousand flags are larger, in
+an Arrow batch; a hundred results of a Python UDF are not, but those of a batch of padding."""
 _RECORD_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_BATCH),
     "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+    "spark.sql.execution.pandas.udf.buffer.size": _SMALL_BUFFER,
+    "spark.sql.execution.python.udf.buffer.size": _SMALL_BUFFER,
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.ansi.enabled": "false",

@@ -28,6 +28,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import log_bounds
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection
+from sparkmirror.pipeline.fetch.flushes import Flushes
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions, plan_row
@@ -41,11 +42,7 @@ from sparkmirror.pipeline.relay.schema import RELEASE, Row, end_batch, propose_t
 
 INLINE_OUTSTANDING_BYTES_MAX = 16 << 20
 _PEER_SECONDS_MAX = 5.0
-_YIELD_SECONDS_MAX = 1.0
-_IDLE_YIELD_SECONDS = 5.0
-"""A reader without rows flushes so often, also what it has announced: the JVM's part of it costs 1.3 ms."""
-_FLUSHED_SECONDS = 3.0
-"""So long after its last rows a reader flushes once a second: a flow with transforms may hold some of them back."""
+_REST_SECONDS_MAX = 1.0
 _LOOK_SECONDS = 0.25
 _CALM_SECONDS = 1.0
 """How long a turn waits at most while something is to be tried again, and while it is not."""
@@ -85,6 +82,7 @@ class TaskReader:
             self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,
             self._response_reader, self._partitions, self._selector, self._has_credit,
         )  # fmt: skip
+        self._flushes = Flushes(options.stages)
         self._throttle = Throttle(plan.limits, plan.topics)
         self._orders = Orders(plan.orders)
         self._admission = Admission(plan, options.wants)
@@ -102,27 +100,25 @@ class TaskReader:
     def batches(self) -> Iterator[list[Row]]:
         self._take_on(self._plan.assigned, self._plan.generation)
         self._throttle.share_out(self._partitions, time.monotonic())
-        yielded_at = filled_at = 0.0
         while True:
             rows = self._response_reader.take_rows()
-            now = time.monotonic()
             is_over = self._finished()
-            filled_at = now if rows else filled_at
-            pause = _YIELD_SECONDS_MAX if now - filled_at < _FLUSHED_SECONDS else _IDLE_YIELD_SECONDS
-            if rows or now - yielded_at >= pause or (is_over and self._response_reader.extents):
-                yield self._close(rows)
-                yielded_at = time.monotonic()
+            due = self._flushes.due(sum(row.records for row in rows) if rows else None, time.monotonic())
+            if due or (is_over and self._response_reader.extents):
+                yield self._close(rows, due or 1)
+                self._flushes.note_given(time.monotonic())
             if is_over:
                 return
             self._turn()
 
-    def _close(self, rows: list[Row]) -> list[Row]:
-        """A batch of rows for Spark. What accounts for announcements comes first: rows behind it may go back."""
+    def _close(self, rows: list[Row], stages: int) -> list[Row]:
+        """A batch of rows for Spark, to pass so many stages. What accounts for announcements comes first: rows behind
+        it may go back."""
         self._ring.note_given(is_awaited=bool(rows))
         rows = [*self._response_reader.extents.take_rows(), *rows]
         if self._options.propose is not None:
             rows = propose_targets(rows, self._options.propose)
-        return end_batch(rows, self._ring.announcer.announced)
+        return end_batch(rows, self._ring.announcer.announced, stages)
 
     def _finished(self) -> bool:
         if self._peer_gone or self._ring.peer_failed or self._end.has_come(time.monotonic()):
@@ -138,9 +134,10 @@ class TaskReader:
             starved = any(one.starved for one in self._connections.values())
             is_short = now < self._tend_at and self._lanes.is_empty and not starved
             timeout = self._ask_again(now) if is_short else self._tend()
-            for key, _ in self._selector.select(0 if self._response_reader.rows else timeout):
+            held = self._flushes.seconds_left(now)
+            for key, _ in self._selector.select(0 if self._response_reader.rows else max(min(timeout, held), 0)):
                 self._serve(key.data)
-            if self._response_reader.rows or not is_short:
+            if self._response_reader.rows or not is_short or held <= 0:
                 return
 
     def _ask_again(self, now: float) -> float:
@@ -188,7 +185,7 @@ class TaskReader:
     def _rest_left(self, now: float) -> float:
         """Seconds until the next broker may be asked again."""
         rests = (one.asks_at - now for one in self._connections.values() if not one.waiting)
-        return min((left for left in rests if left > 0), default=_YIELD_SECONDS_MAX)
+        return min((left for left in rests if left > 0), default=_REST_SECONDS_MAX)
 
     def _limited(self, now: float) -> float:
         """How long to wait for sockets; notes how long our own rate limits have held something back."""

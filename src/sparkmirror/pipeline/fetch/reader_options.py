@@ -23,7 +23,8 @@ class ReaderOptions:
     """`ring_bytes` 0 asks for inline payload; `commands` is the command topic.
 
     `wants` says whether the flow mirrors a topic; `propose` gives its target topic where classes of the user's do;
-    `decode` makes other rows of the task's (`pipeline.fetch.record_rows`).
+    `decode` makes other rows of the task's (`pipeline.fetch.record_rows`). `stages` counts the Python processes that a
+    row passes behind the reader.
     """
 
     source: ClientSettings
@@ -34,3 +35,4 @@ class ReaderOptions:
     receive_bytes: int = 0
     decode: Decode = _as_they_come
     propose: Callable[[str], str | None] | None = None
+    stages: int = 1

@@ -69,13 +69,18 @@ class Decoding:
     def _padding(self) -> pa.RecordBatch:
         return padding(self.schema)
 
+    @cached_property
+    def _further_padding(self) -> pa.RecordBatch:
+        return padding(self.schema, TRAIL)
+
     def rows(self, batches: Iterator[Sequence[Row]], at_lease: AtLease) -> Iterator[pa.RecordBatch]:
-        """Rows of `pipeline.relay.schema` as rows of its `RECORD_SCHEMA`, and padding behind each batch of them;
-        `at_lease` gives the bytes of a lease."""
+        """Rows of `pipeline.relay.schema` as rows of its `RECORD_SCHEMA`, and padding behind each batch of them,
+        as much as it has trail rows; `at_lease` gives the bytes of a lease."""
         for batch in batches:
             shown = [row for row in batch if row.kind not in (FLUSH, TRAIL)]
             yield from self._decode(shown, [_payload(row, at_lease) for row in shown])
             yield self._padding
+            yield from [self._further_padding] * (sum(row.kind == TRAIL for row in batch) - 1)
 
     def _decode(self, rows: Sequence[Row], payloads: Sequence[memoryview]) -> Iterator[pa.RecordBatch]:
         if rows and sum(map(len, payloads)) <= _FEW_BYTES:

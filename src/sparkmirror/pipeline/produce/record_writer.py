@@ -35,6 +35,7 @@ from sparkmirror.pipeline.relay.schema import (
     ROW_SCHEMA,
     ROWS_PER_BATCH,
     RUN,
+    TRAIL,
     WRITTEN_COLUMNS,
     Row,
     rows_at,
@@ -154,7 +155,7 @@ def _codec_of(batches: memoryview) -> Codec:
 
 
 def _sort_out(batch: pa.RecordBatch) -> tuple[list[tuple[int, int, bool]], int]:
-    """From where to where rows are records, or are neither records nor there to flush (True), in order; and how many
+    """From where to where rows are records, or are neither records nor padding (True), in order; and how many
     rows are there to flush."""
     import pyarrow.compute as pc
 
@@ -165,6 +166,8 @@ def _sort_out(batch: pa.RecordBatch) -> tuple[list[tuple[int, int, bool]], int]:
         is_control = kind not in (RECORD, DEAD)
         if kind == FLUSH:
             flushed += stop - start
+        elif kind == TRAIL:
+            pass
         elif stretches and stretches[-1][1:] == (start, is_control):
             stretches[-1] = (stretches[-1][0], stop, is_control)
         else:

@@ -26,7 +26,7 @@ class RunsOptions:
 
     `process` names one of the processes that share the flow; without it the query takes the whole flow. `carried` and
     `returned` are of flows with transforms: the columns of a record that their steps read, and those that they set;
-    all of them where nobody says.
+    all of them where nobody says. `stages` counts the Python stages that their rows pass, the writer's included.
     """
 
     config: str = field(repr=False)
@@ -35,6 +35,7 @@ class RunsOptions:
     process: str = ""
     carried: frozenset[str] = CARRIED_COLUMNS
     returned: frozenset[str] = RETURNED_COLUMNS
+    stages: int = 1
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, str]) -> Self:
@@ -44,7 +45,8 @@ class RunsOptions:
             raise ConfigError("kafka-runs needs the options `config` and `flow`.", 'Add .option("flow", "A->B").')
         returned = _columns(options.get("returned"), RETURNED_COLUMNS)
         run, process = options.get("run", STANDALONE), options.get("process", "")
-        return cls(config, flow, run, process, carried_columns(options), returned)
+        stages = int(options.get("stages", 1))
+        return cls(config, flow, run, process, carried_columns(options), returned, stages)
 
     def flow(self) -> "FlowConfig":
         """Raises ConfigError that lists every problem of the text."""

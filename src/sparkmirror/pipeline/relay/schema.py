@@ -57,7 +57,9 @@ the writer takes from them what no step of the flow reads or changes, which a re
 Kinds beside those of `pipeline.relay.schema`: *record*; *dead*, a record that goes to the dead-letter topic; *refused*,
 a run that could not be read from some offset on, `payload` says why.
 
-Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: `padding` pushes what is there out.
+Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: `padding` pushes what is there out, once
+for each Python stage of the flow's plan: of *flush* rows first, and of *trail* rows for each further stage
+(`pipeline.fetch.flushes`).
 """
 
 import builtins
@@ -135,10 +137,10 @@ def propose_targets(rows: Sequence[Row], propose: Callable[[str], str | None]) -
     ]
 
 
-def end_batch(rows: Iterable[Row] = (), announced: int = 0) -> list[Row]:
-    """The rows, and those by which Spark passes them on at once; `announced` counts the announcements made before
-    them."""
-    return [*rows, Row(FLUSH, first_offset=announced), Row(TRAIL)]
+def end_batch(rows: Iterable[Row] = (), announced: int = 0, stages: int = 1) -> list[Row]:
+    """The rows, and those by which Spark passes them on at once, through so many stages; `announced` counts the
+    announcements made before them."""
+    return [*rows, Row(FLUSH, first_offset=announced), *[Row(TRAIL)] * stages]
 
 
 def close(rows: Iterable[Row] = (), announced: int = 0) -> pa.RecordBatch:
@@ -243,6 +245,6 @@ def rows_at(rows: pa.RecordBatch, places: Sequence[int]) -> list[tuple[Row, int 
     return found
 
 
-def padding(schema: pa.Schema) -> pa.RecordBatch:
+def padding(schema: pa.Schema, kind: str = FLUSH) -> pa.RecordBatch:
     """Rows that push out what is there."""
-    return record_rows({"kind": pa.array([FLUSH] * ROWS_PER_BATCH)}, ROWS_PER_BATCH, schema)
+    return record_rows({"kind": pa.array([kind] * ROWS_PER_BATCH)}, ROWS_PER_BATCH, schema)

@@ -17,6 +17,7 @@ from sparkmirror.pipeline.relay.schema import (
     RECORD_SCHEMA,
     REFUSED,
     RUN,
+    TRAIL,
     Row,
     end_batch,
     padding,
@@ -154,6 +155,13 @@ def test_all_other_rows_pass_and_flush_rows_become_padding() -> None:
     assert found.column(0).to_pylist() == [GAP, RUN]
     assert found.column("payload")[0].as_py() == b"{}"
     assert list(Decoding().rows(iter([end_batch()]), no_lease)) == [padding(RECORD_SCHEMA)]
+
+
+def test_each_further_trail_row_becomes_padding_that_the_writer_does_not_count() -> None:
+    gap = Row(GAP, "orders", 2, 5, 9, payload=b"{}")
+    rows, *pushing = Decoding().rows(iter([end_batch([gap], stages=3)]), no_lease)
+    assert rows.column(0).to_pylist() == [GAP]
+    assert pushing == [padding(RECORD_SCHEMA), *[padding(RECORD_SCHEMA, TRAIL)] * 2]
 
 
 def _of(partition: int, payload: bytes, first: int, following: int) -> Row:

@@ -25,7 +25,7 @@ from sparkmirror.pipeline.produce.record_writer import RecordTask, TopicSizes
 from sparkmirror.pipeline.produce.repartition import NO_TOPIC
 from sparkmirror.pipeline.produce.writer import sender_options
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
-from sparkmirror.pipeline.relay.schema import RECORD, RECORD_SCHEMA, RUN, WRITTEN_COLUMNS, Row, padding
+from sparkmirror.pipeline.relay.schema import RECORD, RECORD_SCHEMA, RUN, TRAIL, WRITTEN_COLUMNS, Row, padding
 
 HOME = TopicPartition("A.orders", 2)
 LEASE = 77
@@ -202,6 +202,9 @@ def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> 
         task.take(pushing.slice(first, rows))
         taken.append(task._peer.taken)  # type: ignore[union-attr]
     assert taken == [1, 1, 1, 2, 3, 3]
+    task.take(_written(padding(RECORD_SCHEMA, TRAIL)))
+    assert task._peer.taken == 3, "padding for further stages is not counted"  # type: ignore[union-attr]
+    assert not task.given
 
 
 class Admin:
