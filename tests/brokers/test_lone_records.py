@@ -1,6 +1,5 @@
 """A record that comes alone: the reader pushes it through each Python stage of its flow's plan, which Spark counts."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
@@ -22,7 +21,6 @@ from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.relay.schema import FLUSH, RECORD_DDL, RUN, TRAIL
 from sparkmirror.planning.planner import Planner
 from sparkmirror.spark.record_plan import transform
-from sparkmirror.spark.session import launch_context, open_record_session, open_session
 from sparkmirror.testing.kafka import KafkaCluster
 
 HERE = __name__
@@ -46,15 +44,6 @@ def twice(records: DataFrame) -> DataFrame:
     """Spark calls both UDFs in one Python process: neither needs what Spark makes of the other's answer."""
     same, other = (F.arrow_udf(lambda values: values, "binary") for _ in range(2))
     return records.withColumn("value", other(same("value")))
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    context = launch_context(1, tmp_path_factory.mktemp("spark"))
-    try:
-        yield open_record_session(open_session(context))
-    finally:
-        context.stop()
 
 
 @pytest.mark.parametrize(

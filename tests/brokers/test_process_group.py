@@ -21,7 +21,7 @@ JOIN_SECONDS_MAX = 60.0
 def test_a_run_that_was_replaced_is_given_up_by_all_members(
     target_cluster: KafkaCluster, unique: Callable[[str], str]
 ) -> None:
-    """The ledger tells one of them that a later run of their own has replaced it; whoever knew that one is dead."""
+    """The ledger says to one of them that a later run replaced theirs. The processes of that run are dead."""
     with ExitStack() as stack:
         flow, groups = _two_members(stack, target_cluster, unique("A"))
         (run,) = _runs(groups, flow)

@@ -20,8 +20,6 @@ from pyspark.sql import SparkSession
 from tests.brokers.test_record_plan import outcome, row
 from tests.schema_registry import SchemaRegistry
 
-from sparkmirror.spark.session import launch_context, open_record_session, open_session
-
 ROWS = 12
 
 
@@ -53,15 +51,6 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("tables") / "words.parquet"
     parquet.write_table(pa.table({"id": list(WORDS), "word": list(WORDS.values())}), path)
     return f"transforms.table.words.path = {path}\ntransforms.table.words.key = id\n"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    context = launch_context(1, tmp_path_factory.mktemp("spark"))
-    try:
-        yield open_record_session(open_session(context))
-    finally:
-        context.stop()
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,12 +4,10 @@ No broker takes part; the JVM is why these stand here.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from tests.flows import flow_of
@@ -18,19 +16,9 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.pipeline.relay.options import RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA, WRITTEN_COLUMNS, record_ddl, record_schema
 from sparkmirror.spark.record_plan import transform
-from sparkmirror.spark.session import launch_context, open_record_session, open_session
 
 HERE = __name__
 LONG_AGO = 1_000_000_000_123
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    context: SparkContext = launch_context(1, tmp_path_factory.mktemp("spark"))
-    try:
-        yield open_record_session(open_session(context))
-    finally:
-        context.stop()
 
 
 def row(kind: str, **values: Any) -> tuple[Any, ...]:

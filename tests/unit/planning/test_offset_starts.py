@@ -174,7 +174,7 @@ class World:
         return {where: self.starts.get(where, Position(offset)) for where, offset in found.items()}
 
     def _parted_from(self, cluster: Cluster, where: TopicPartition, offset: int, epoch: int) -> tuple[int, int] | None:
-        """As a broker tells of a log by its batches' epochs."""
+        """The answer of a broker whose log has batches of these epochs."""
         own = [batch for batch in cluster.logs[where] if batch.header.partition_leader_epoch <= epoch]
         last = own[-1].header.partition_leader_epoch if own else -1
         end = own[-1].stop if own else 0

@@ -1,4 +1,4 @@
-"""Where a log of the source still is the one that was mirrored, as a broker tells of its epochs."""
+"""A source's log was cut: up to where it is still the log that was mirrored, by the epochs in a broker's answers."""
 
 import pytest
 

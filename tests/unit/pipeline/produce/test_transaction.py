@@ -439,7 +439,7 @@ def _abort_by_own_word(desk: Desk) -> PartitionBuffer:
 
 
 def test_the_first_protocol_aborts_by_its_own_word_once_all_that_was_sent_is_answered() -> None:
-    """InitProducerId would fence whoever asks (KAFKA-9803); a late batch would belong to no transaction."""
+    """InitProducerId would fence the task that asks (KAFKA-9803); a late batch would belong to no transaction."""
     desk = Desk(second=False)
     buffer = _abort_by_own_word(desk)
     desk.answer(Answer(0))
