@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -59,12 +58,16 @@ def leader_of(client: Client, topic: str) -> int:
     """Of the topic's one partition; some brokers tell of a new topic later than others."""
     admin = AdminClient(dict(client))
 
-    def partitions() -> Mapping[int, Any]:
-        found = admin.list_topics(topic, timeout=DEADLINE_SECONDS_LEAST).topics[topic].partitions
-        return {number: one for number, one in found.items() if one.leader > 0}
+    seen: list[int] = []
 
-    wait_until(lambda: bool(partitions()), f"{topic} has a leader")
-    return int(partitions()[0].leader)
+    def found() -> bool:
+        """Each look may be answered by another broker, so the leader is taken from the look that had one."""
+        partitions = admin.list_topics(topic, timeout=DEADLINE_SECONDS_LEAST).topics[topic].partitions
+        seen.extend(one.leader for one in partitions.values() if one.leader > 0)
+        return bool(seen)
+
+    wait_until(found, f"{topic} has a leader")
+    return seen[0]
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
