@@ -36,7 +36,9 @@ from sparkmirror.testing.kafka import KafkaCluster
 COPIES, FILLERS_PART = "copies", "fillers"
 START = "start"
 """Empty records that are deleted before the first record is mirrored."""
-COUNTS = {MARKERS: 6_000, WRITE_MARKERS: 30_000, START: 20_000_000}
+LONE = "markers-of-lone-holes"
+"""Holes of one offset each, as behind each short transaction of the source: each begins when the one before is full."""
+COUNTS = {MARKERS: 6_000, LONE: 1_000, WRITE_MARKERS: 30_000, START: 20_000_000}
 MANY = 3_000_000
 """Offsets that the other kinds fill."""
 REPLICAS = (1, 3)
@@ -134,8 +136,8 @@ def _fill_all() -> list[Filled]:
     found: list[Filled] = []
     for replicas in REPLICAS:
         with bench_cluster("target", replicas) as target:
-            for kind in (*FILLERS, START):
-                _fill(target, kind, COUNTS[MARKERS] // 2, "warm")  # the brokers' code has to be compiled
+            for kind in (*FILLERS, LONE, START):
+                _fill(target, kind, COUNTS[LONE] // 2 if kind == LONE else COUNTS[MARKERS] // 2, "warm")  # the brokers' code has to be compiled
                 found.append(_fill(target, kind, COUNTS.get(kind, MANY), "measured"))
     return found
 
@@ -150,6 +152,8 @@ def _fill(target: KafkaCluster, kind: str, offsets: int, turn: str) -> Filled:
         began = time.monotonic()
         if kind == START:
             reached = fill_start(cluster, producer_id, where, Hole(0, offsets), 300.0)
+        elif kind == LONE:
+            reached = max(filler.fill(Hole(at, at + 1), MARKERS, 300.0) for at in range(offsets))
         else:
             reached = filler.fill(Hole(0, offsets), kind, 300.0)
         seconds = time.monotonic() - began
