@@ -28,6 +28,7 @@ KEPT_STEP: Final = KeepReverse.name
 _VOID: Final = b""
 _EMPTY: Final = b"an empty record"
 _ONLY, _OTHER, _UNREAD = r"are on A alone", r"logs part at offset (\d+), where", r"could not be compared"
+_UNKNOWN = r"nobody knows whether they were the same"
 
 
 # The way over.
@@ -195,6 +196,9 @@ def _judge_parted(scene: "Scene", one: KeptReturn, seen: _Seen, home: Partition,
         return f"is refused, and both logs have {contents[0]!r} there: {one.parted}" if len({*contents}) == 1 else ""
     if re.search(_UNREAD, one.parted) and not scene.is_healed:
         return ""
+    if re.search(_UNKNOWN, one.parted):
+        is_unknown = max(home.log.high_watermark, 1) <= away.log.start and seen.stored < home.log.high_watermark
+        return "" if is_unknown else f"is refused, and has offsets in common: {one.parted}"
     is_hanging = any(one.log.last_stable < one.log.high_watermark for one in (home, away))
     return "" if is_hanging else f"is refused, and both logs can be read: {one.parted}"
 
