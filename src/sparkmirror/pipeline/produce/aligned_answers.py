@@ -8,13 +8,11 @@ there is compared (`planning.log_proof`).
 
 from sparkmirror.kafka.errors import NO_ERROR
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
-from sparkmirror.ledger import misplaced
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
-from sparkmirror.pipeline.produce.aligned_gate import REBUILD
+from sparkmirror.pipeline.produce.aligned_gate import hold_misplaced
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.answers import DUPLICATE_SEQUENCE
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Misplaced
 from sparkmirror.pipeline.produce.queued_records import Batch
 
 
@@ -34,8 +32,7 @@ class AlignedAnswers(AnswerTaker):
             buffer.refuse(batch, in_doubt=False)
             what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
             why = "somebody else has written there, or the log was cut"
-            found = misplaced.Misplaced(buffer.append.topic_id, produced.base_offset)
-            self._effects.append(Misplaced(buffer, f"{what}: {why}", REBUILD, found))
+            self._effects.extend(hold_misplaced(buffer, produced.base_offset, f"{what}: {why}"))
         elif produced.error == NO_ERROR and buffer.was_there(produced.append_time_ms):
             self._guarantee.sequence_lost(buffer, f"the log had records of offset {_due(batch)} already")
         else:

@@ -6,14 +6,21 @@ from dataclasses import replace
 from sparkmirror.batch.unpacking import Unpacking
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.ledger.lineage import Lineage
+from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.model import is_another_topic
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
-from sparkmirror.pipeline.produce.effects import Hold
+from sparkmirror.pipeline.produce.effects import Hold, NoteMisplaced
 from sparkmirror.pipeline.produce.gate import SequenceGate
 
 REBUILD = "delete the topic there, and the mirror makes it again from the beginning"
+
+
+def hold_misplaced(buffer: AlignedBuffer, offset: int, clause: str) -> tuple[NoteMisplaced, Hold]:
+    """Its target's log has something else at `offset` than the source had there, as `clause` says."""
+    found = Misplaced(buffer.append.topic_id, offset)
+    return NoteMisplaced(buffer, found, clause), Hold(buffer, f"{clause}; {REBUILD}")
 
 
 class AlignedGate(SequenceGate):

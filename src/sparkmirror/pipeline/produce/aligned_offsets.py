@@ -18,12 +18,11 @@ from sparkmirror.control.assignment import Append
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken
-from sparkmirror.ledger import misplaced
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
-from sparkmirror.pipeline.produce.aligned_gate import REBUILD
+from sparkmirror.pipeline.produce.aligned_gate import REBUILD, hold_misplaced
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold, Misplaced, Offer
+from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold, Offer
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.next_batch import NextBatches
@@ -152,8 +151,7 @@ class AlignedOffsets(AtLeastOnce):
         if moved.offset is None:
             self._effects.append(Hold(buffer, f"{clause}; {REBUILD}"))
         else:
-            found = misplaced.Misplaced(buffer.append.topic_id, moved.offset)
-            self._effects.append(Misplaced(buffer, clause, REBUILD, found))
+            self._effects.extend(hold_misplaced(buffer, moved.offset, clause))
 
     def _report(self, source: TopicPartition, reached: int) -> None:
         """A hole that one piece of work fills is not reported."""

@@ -6,7 +6,7 @@ asks for comes before the effects that wait behind it, as if the part had done i
 from collections import deque
 from typing import NamedTuple
 
-from sparkmirror.ledger import misplaced
+from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch
@@ -39,14 +39,13 @@ class Hold(NamedTuple):
     reason: str
 
 
-class Misplaced(NamedTuple):
-    """As `Hold`, and stored for all that come later: an offset of the target's log holds what does not belong there.
-    `clause` says so, `advice` what a person can do."""
+class NoteMisplaced(NamedTuple):
+    """Store for all that come later that an offset of the target's log holds what does not belong there. `reason` is a
+    clause for people."""
 
     buffer: PartitionBuffer
-    clause: str
-    advice: str
-    found: misplaced.Misplaced
+    found: Misplaced
+    reason: str
 
 
 class Settle(NamedTuple):
@@ -117,7 +116,7 @@ class RollBack(NamedTuple):
 
 
 Effect = (
-    Offer | BackOff | Fail | Hold | Misplaced | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse | Absent
-    | Speak | Abort | Commit | RollBack
+    Offer | BackOff | Fail | Hold | NoteMisplaced | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse
+    | Absent | Speak | Abort | Commit | RollBack
 )  # fmt: skip
 Effects = deque[Effect]

@@ -324,9 +324,8 @@ class ProduceTask:
                 self._fail(buffer, reason)
             case wanted.Hold(buffer, reason):
                 self._isolation.hold(buffer, reason)
-            case wanted.Misplaced(buffer, clause, advice, found):
-                self._progress.misplaced.add(buffer.source, found, clause)
-                self._isolation.hold(buffer, f"{clause}; {advice}")
+            case wanted.NoteMisplaced(buffer, found, reason):
+                self._progress.misplaced.add(buffer.source, found, reason)
             case wanted.Settle(buffer):
                 self._isolation.settle(buffer)
             case wanted.Evict(buffer):

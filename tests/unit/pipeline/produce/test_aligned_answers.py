@@ -14,9 +14,11 @@ from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
+from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.aligned_offsets import AlignmentOptions
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
-from sparkmirror.pipeline.produce.effects import Misplaced
+from sparkmirror.pipeline.produce.effects import Hold, NoteMisplaced
+from sparkmirror.pipeline.produce.produce_task import ProduceTask
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.task_parts import Parts
@@ -80,8 +82,13 @@ def test_a_batch_that_the_log_had_already_ends_the_task_s_attempt(parts: Parts) 
 def test_a_batch_that_stands_elsewhere_holds_its_partition_unacknowledged(parts: Parts) -> None:
     buffer, batch = sent(parts)
     answer(parts, buffer, batch, 3)
-    (effect,) = parts.effects
-    assert isinstance(effect, Misplaced) and effect.buffer is buffer
-    assert "records of offset 0 came to stand at offset 3 of A.orders-0" in effect.clause
-    assert effect.found == (TOPIC_ID, 3)
+    note, hold = parts.effects
+    assert isinstance(note, NoteMisplaced) and isinstance(hold, Hold)
+    assert (note.buffer, note.found) == (buffer, (TOPIC_ID, 3))
+    assert note.reason.startswith("records of offset 0 came to stand at offset 3 of A.orders-0")
+    assert (hold.buffer, hold.reason) == (buffer, f"{note.reason}; {REBUILD}")
     assert buffer.acknowledged == 0
+
+    ProduceTask(parts).apply()
+    assert parts.progress.misplaced.are_due
+    assert buffer.is_held and buffer.reason == hold.reason
