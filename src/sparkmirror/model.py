@@ -7,7 +7,7 @@ record, and `ledger.connect` converts there and nowhere else.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
 
 NO_EPOCH = -1
@@ -21,6 +21,11 @@ def is_another_topic(known: object, found: UUID) -> bool:
     """Whether the topic that was known by its id is another one than has the name now: it was deleted and made again.
     False where either id is unknown."""
     return NO_TOPIC_ID not in (known, found) and known != found
+
+
+ANOTHER_ID_SECONDS: Final = 0.5
+"""Another id of a topic than the known one counts when it was shown twice, by two looks so far apart: a broker that
+stood still first answers with what it knew, also with ids of topics that are gone."""
 
 
 class TopicPartition(NamedTuple):

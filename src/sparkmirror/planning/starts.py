@@ -16,12 +16,10 @@ from sparkmirror.ledger.lineage import Extent, judge
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
+from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.offset_starts import OffsetStarts
 from sparkmirror.planning.start_fills import NO_NOTES, FillNotes
-
-_AGAIN_SECONDS = 0.5
 
 
 def assign_starts(
@@ -88,9 +86,8 @@ def _accepted(
 def confirm_ids(
     source: Admin, topics: Mapping[str, Topic], positions: Mapping[TopicPartition, Position]
 ) -> Mapping[str, Topic]:
-    """The topics; those that look made again since their positions were stored are read once more, a moment later: a
-    broker that stood still first answers with what it knew, also with ids of topics that are gone. Raises
-    ClusterError."""
+    """The topics; those that look made again since their positions were stored are read once more, `ANOTHER_ID_SECONDS`
+    later. Raises ClusterError."""
     others = {
         tp.topic
         for tp, position in positions.items()
@@ -98,7 +95,7 @@ def confirm_ids(
     }
     if not others:
         return topics
-    time.sleep(_AGAIN_SECONDS)
+    time.sleep(ANOTHER_ID_SECONDS)
     return {**topics, **source.list_topics(others)}
 
 

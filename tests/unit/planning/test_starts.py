@@ -14,7 +14,7 @@ from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.ledger.positions import Accepted, accepted_key, encode_accepted
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Connector, Position, Topic, TopicPartition
+from sparkmirror.model import ANOTHER_ID_SECONDS, Connector, Position, Topic, TopicPartition
 from sparkmirror.planning import starts
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.starts import confirm_ids, settle_starts, start_again
@@ -70,7 +70,7 @@ def test_an_id_that_is_not_the_positions_is_believed_when_it_is_shown_twice(
     admin, first = Woken(then), {"orders": topic(OLD)}
     topics = confirm_ids(cast(Admin, admin), first, {WHERE: POSITION})
     assert start_again(PLANNED, topics["orders"], POSITION, None).offset == begun
-    assert (admin.asked, slept) == (["orders"], [0.5])
+    assert (admin.asked, slept) == (["orders"], [ANOTHER_ID_SECONDS])
 
 
 def test_no_topic_is_asked_for_again_whose_id_is_its_positions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,20 +3,15 @@ from its beginning. Owned by `pipeline.fetch.reader`.
 
 A broker that stood still, or has lost its controller, answers with what it knew: with the id of a topic that is long
 deleted. Ids do not come back, so one that the task has left is never believed. Another one is believed when it is shown
-a second time, a moment later: meanwhile nothing of the partition is fetched.
+a second time, `ANOTHER_ID_SECONDS` later: meanwhile nothing of the partition is fetched.
 """
-
-from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.wire.lookup import ClusterView
-from sparkmirror.model import NO_TOPIC_ID
+from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
-
-AGAIN_SECONDS: Final = 0.5
-"""So long after an id was shown first, a look-up that shows it again begins: a broker that wakes up has caught up."""
 
 
 class TopicIds:
@@ -51,4 +46,4 @@ class TopicIds:
         if fetch_state.other_id is None or fetch_state.other_id[0] != found:
             fetch_state.other_id = found, self._clock.monotonic()
             return False
-        return view.asked_at >= fetch_state.other_id[1] + AGAIN_SECONDS
+        return view.asked_at >= fetch_state.other_id[1] + ANOTHER_ID_SECONDS

@@ -8,10 +8,10 @@ from tests.manual_clock import ManualClock
 
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire.lookup import ClusterView
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import ANOTHER_ID_SECONDS, TopicPartition
 from sparkmirror.pipeline.fetch.partitions import Partitions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
-from sparkmirror.pipeline.fetch.topic_ids import AGAIN_SECONDS, TopicIds
+from sparkmirror.pipeline.fetch.topic_ids import TopicIds
 from sparkmirror.pipeline.relay.ring import Ring
 from sparkmirror.pipeline.relay.schema import GAP
 
@@ -50,22 +50,22 @@ def test_a_topic_that_is_shown_with_another_id_twice_was_made_again(field: Field
     assert field.look_up(NEW) == []
     assert field.fetch_state.node is None, "nothing is fetched meanwhile"
     assert field.look_up(NEW) == [], "at once again: the same broker may have the same to say"
-    assert field.look_up(NEW, AGAIN_SECONDS) == [(500, 0)]
+    assert field.look_up(NEW, ANOTHER_ID_SECONDS) == [(500, 0)]
     assert (field.fetch_state.topic_id, field.fetch_state.offset, field.fetch_state.node) == (NEW, 0, 1)
 
 
 def test_what_a_broker_says_before_it_has_caught_up_makes_no_log_another_one(field: Field) -> None:
     assert field.look_up(FORMER) == []
-    assert field.look_up(OLD, AGAIN_SECONDS) == []
+    assert field.look_up(OLD, ANOTHER_ID_SECONDS) == []
     assert (field.fetch_state.offset, field.fetch_state.node) == (500, 1)
-    assert field.look_up(FORMER, AGAIN_SECONDS) == [], "that it was shown once before does not count"
+    assert field.look_up(FORMER, ANOTHER_ID_SECONDS) == [], "that it was shown once before does not count"
 
 
 def test_an_id_that_was_left_is_never_believed(field: Field) -> None:
     field.look_up(NEW)
-    field.look_up(NEW, AGAIN_SECONDS)
+    field.look_up(NEW, ANOTHER_ID_SECONDS)
     for _ in range(3):
-        assert field.look_up(OLD, AGAIN_SECONDS) == []
+        assert field.look_up(OLD, ANOTHER_ID_SECONDS) == []
     assert field.fetch_state.node is None
     assert "as it was before it was made again" in field.fetch_state.fault
     assert field.look_up(NEW) == []
