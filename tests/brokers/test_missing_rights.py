@@ -15,7 +15,7 @@ from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.operations.acl_commands import list_all
 from sparkmirror.operations.cluster_checks import check_clusters
-from sparkmirror.operations.grants import Grant, Kind
+from sparkmirror.operations.grants import Grant
 from sparkmirror.sync.flow import topic_rules
 from sparkmirror.sync.topic_job import TopicSync
 from sparkmirror.sync.topics import CreateTopic
@@ -37,7 +37,7 @@ OTHER_LINES = ("clock", "disk", "reachable", "release", "internal topics")
 
 
 def cases(*, creating: bool) -> Sequence[object]:
-    """Each operation of each row, but for those that another of the row implies."""
+    """Each operation of each row, but for those that another one implies which is granted on the same resources."""
     return [
         pytest.param(number, one, id=f"{row.alias}-{row.feature}-{one}".replace(" ", "_"))
         for number, row in enumerate(ROWS)
@@ -47,9 +47,9 @@ def cases(*, creating: bool) -> Sequence[object]:
 
 
 def granted_with(row: Grant) -> set[str]:
-    """Of the cluster, as there is but one, with what other rows grant."""
+    """On its resources, by whichever row."""
     rows = [one for one in ROWS if (one.alias, one.resources) == (row.alias, row.resources)]
-    return {one for other in (rows if row.resources[0].kind is Kind.CLUSTER else [row]) for one in other.operations}
+    return {one for other in rows for one in other.operations}
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,10 @@ from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.health import BrokerAnswer, BrokerDisk
-from sparkmirror.model import Cluster
+from sparkmirror.model import NO_TOPIC_ID, Cluster, Topic
 from sparkmirror.operations import cluster_checks, machine_checks, right_checks
-from sparkmirror.operations.needs import CLUSTER, Need, judge_need, list_group_needs
+from sparkmirror.operations.grants import KEEPING_OFFSETS
+from sparkmirror.operations.needs import CLUSTER, FlowTopics, Need, judge_need, list_group_needs, list_needs
 from sparkmirror.views.findings import Finding, Level, has_failed, name_some, render_findings
 from sparkmirror.views.table import page_lines
 
@@ -124,6 +125,20 @@ def test_groups_need_other_rights_on_either_side_by_what_the_file_asks() -> None
     assert needs() == [("east", both, ("DESCRIBE",), False)]
     assert needs("sync.group.offsets.enabled = true")[1:] == [("backup", both, ("READ",), False)]
     assert needs("progress.group.id = old-mirror")[1:] == [("east", ("old-mirror",), ("READ",), True)]
+
+
+def test_keeping_offsets_needs_the_settings_of_its_topics_to_be_readable() -> None:
+    lines = (*FILE, "preserve.offsets.enabled = true", "sync.topic.configs.enabled = false")
+    flow = parse_config(parse_properties("\n".join(lines).encode(), "")).flows[0]
+    mirrored, remote = (Topic(name, NO_TOPIC_ID, 1, 1) for name in ("orders", "east.orders"))
+    topics = FlowTopics({mirrored.name: mirrored}, {remote.name: remote}, {})
+    (need,) = (one for one in list_needs(flow, topics) if one.purpose == KEEPING_OFFSETS)
+    found = judge_need(need, {"east.orders": {"READ", "WRITE", "DELETE"}})
+    assert (found.level, found.said) == (
+        Level.FAIL,
+        f"{KEEPING_OFFSETS}: not granted on 1 of 1, DESCRIBE_CONFIGS: east.orders",
+    )
+    assert judge_need(need, {"east.orders": {"READ", "DELETE", "DESCRIBE_CONFIGS"}}).level is Level.OK
 
 
 def test_a_missing_right_on_groups_is_granted_on_groups() -> None:
