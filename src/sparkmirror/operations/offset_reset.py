@@ -10,7 +10,7 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
-from sparkmirror.kafka.groups import GroupIsActive, commit_group_offsets, list_groups, read_group_offsets
+from sparkmirror.kafka.groups import GroupIsActive, commit_group_offsets, list_all_groups, read_group_offsets
 from sparkmirror.model import TopicPartition, plain
 from sparkmirror.policy.filters import name_matcher
 
@@ -105,9 +105,9 @@ def observe_reset(admin: Admin, reset: Reset, checkpoints: GroupOffsets) -> Rese
 
 
 def refuse_active(admin: Admin, group: str) -> None:
-    """Raises GroupIsActive for a group with members, and SparkMirrorError for a group of another kind than
-    consumers'."""
-    found = list_groups(admin).get(group)
+    """Raises GroupIsActive for a group with members, SparkMirrorError for a group of another kind than consumers', and
+    ClusterError where a coordinator does not list its groups: the group may be one of those."""
+    found = list_all_groups(admin).get(group)
     if found is not None and found.is_active:
         raise GroupIsActive(
             f"Group {group} on {admin.alias} has members (it is {found.state}): only they commit its offsets.",

@@ -1,8 +1,13 @@
 """Where a group is set to: within the log, and only what moves is committed."""
 
+import pytest
+from tests.unit.kafka.test_passing import LOADING, Brokers, groups
+
+from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.groups import GroupIsActive
 from sparkmirror.model import TopicPartition
-from sparkmirror.operations.offset_reset import Move, plan_reset
+from sparkmirror.operations.offset_reset import Move, plan_reset, refuse_active
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
@@ -41,3 +46,13 @@ def test_a_partition_that_is_gone_is_left_out_and_named() -> None:
     plan = plan_reset({gone: Committed(7)}, {gone: 3, OTHER: 1}, STARTS, ENDS)
     assert [move.partition for move in plan.moves] == [OTHER]
     assert str(gone) in plan.warnings[0]
+
+
+def test_a_group_whose_coordinator_is_loading_is_not_taken_for_one_without_members() -> None:
+    brokers = Brokers(groups(0), [*[groups(LOADING)] * 9, groups(0, "billing")])
+    with pytest.raises(GroupIsActive, match="Group billing on A has members"):
+        refuse_active(brokers, "billing")  # type: ignore[arg-type]
+    assert brokers.pauses == 9
+    brokers = Brokers(groups(0), [groups(LOADING)], patience_seconds=0.0)
+    with pytest.raises(RequestRefused, match="does not list the groups that it coordinates"):
+        refuse_active(brokers, "billing")  # type: ignore[arg-type]
