@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
@@ -47,6 +47,14 @@ _HAS_MEMBERS = frozenset({68, 86})  # NON_EMPTY_GROUP, GROUP_SUBSCRIBED_TO_TOPIC
 
 class GroupIsActive(ClusterError):
     """The group has members: only they commit its offsets."""
+
+
+class ListedGroups(NamedTuple):
+    """The groups that their coordinators list, and for each coordinator that is loading what says that its own are
+    missing."""
+
+    groups: dict[str, GroupListing]
+    missing: tuple[SparkMirrorError, ...]
 
 
 def has_members(admin: Admin, group: str) -> bool:
@@ -99,7 +107,12 @@ def list_groups(admin: Admin) -> dict[str, GroupListing]:
 
     Raises ClusterError.
     """
-    return _list_everywhere(admin, _PATIENCE_SECONDS, COORDINATOR_PASSING | {NO_ERROR})
+    return list_groups_now(admin).groups
+
+
+def list_groups_now(admin: Admin) -> ListedGroups:
+    """As `list_groups`, for who says what is missing. Raises ClusterError."""
+    return _list_everywhere(admin, _PATIENCE_SECONDS)
 
 
 def list_all_groups(admin: Admin) -> dict[str, GroupListing]:
@@ -107,25 +120,29 @@ def list_all_groups(admin: Admin) -> dict[str, GroupListing]:
 
     Raises ClusterError, which names the broker whose groups would be missing.
     """
-    return _list_everywhere(admin, admin.connection.settings.request_timeout_seconds, frozenset({NO_ERROR}))
+    found = _list_everywhere(admin, admin.connection.settings.request_timeout_seconds)
+    for problem in found.missing:
+        raise problem
+    return found.groups
 
 
-def _list_everywhere(admin: Admin, patience_seconds: float, accepted: frozenset[int]) -> dict[str, GroupListing]:
+def _list_everywhere(admin: Admin, patience_seconds: float) -> ListedGroups:
     def ask(node_id: int) -> tuple[int, Any]:
         return node_id, _listed(admin, node_id, patience_seconds)
 
     groups: dict[str, GroupListing] = {}
+    missing: list[SparkMirrorError] = []
     for node_id, answer in ask_every_broker(admin, ask, _LISTING):
-        if answer.error_code not in accepted:
-            raise _unlisted(admin, node_id, answer.error_code)
+        if answer.error_code in COORDINATOR_PASSING:
+            missing.append(_is_loading(admin, node_id, answer.error_code))
+        elif answer.error_code != NO_ERROR:
+            raise refusal(answer.error_code, admin.alias, _LISTING)
         # A group that moves meanwhile may be listed twice: it has members if either broker says so.
         groups |= {one.name: one for one in _listings(answer) if one.is_active or one.name not in groups}
-    return groups
+    return ListedGroups(groups, tuple(missing))
 
 
-def _unlisted(admin: Admin, node_id: int, code: int) -> SparkMirrorError:
-    if code not in COORDINATOR_PASSING:
-        return refusal(code, admin.alias, _LISTING)
+def _is_loading(admin: Admin, node_id: int, code: int) -> SparkMirrorError:
     host, port = admin.brokers().get(node_id, ("?", 0))
     return RequestRefused(
         f"Cluster {admin.alias}: broker {node_id} ({host}:{port}) does not list the groups that it coordinates "

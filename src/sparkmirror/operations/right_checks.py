@@ -18,7 +18,7 @@ from sparkmirror.errors import AuthorizationFailed, ClusterUnreachable, SparkMir
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.groups import ListedGroups, list_groups_now
 from sparkmirror.kafka.rights import cluster_rights, group_rights, may_see_transactional_id, topic_rights
 from sparkmirror.ledger.setup import compacted_topic, mirror_topics
 from sparkmirror.ledger.topics import SHARING_GROUP, plan_ledger_topics
@@ -127,26 +127,32 @@ def _check_transactional_ids(flow: FlowConfig, target: Admin) -> Iterator[Findin
 def check_groups(flow: FlowConfig, source: Admin, target: Admin, groups_max: int | None = None) -> Iterator[Finding]:
     """Checks the groups that are followed on both clusters (the first `groups_max` of them), the group that holds
     progress on the source, and the group by which processes share flows. Raises ClusterError."""
-    followed = _followed(flow, source)[:groups_max]
-    if flow.offsets.emit_checkpoints and not followed:
-        yield from _judge_none(flow, source)
+    followed: list[str] = []
+    if flow.offsets.emit_checkpoints:
+        seen = list_groups_now(source)
+        followed = _followed(flow, seen)[:groups_max]
+        yield from _judge_seen(flow, source, seen, followed)
     admins = {flow.name.source: source, flow.name.target: target}
     for need in list_group_needs(flow, followed):
         yield judge_need(need, group_rights(admins[need.alias], need.names))
     yield _check_sharing(flow, target)
 
 
-def _followed(flow: FlowConfig, source: Admin) -> list[str]:
+def _followed(flow: FlowConfig, seen: ListedGroups) -> list[str]:
     """The followed groups that the principal may see."""
-    if not flow.offsets.emit_checkpoints:
-        return []
     accepts = flow.offsets.groups.accepts
-    return sorted(name for name, group in list_groups(source).items() if group.is_consumer and accepts(name))
+    return sorted(name for name, group in seen.groups.items() if group.is_consumer and accepts(name))
 
 
-def _judge_none(flow: FlowConfig, source: Admin) -> Iterator[Finding]:
-    """The finding where no group is visible. A principal that may Describe the cluster sees all groups; another may
-    lack the right to see the groups that matter."""
+def _judge_seen(flow: FlowConfig, source: Admin, seen: ListedGroups, followed: Collection[str]) -> Iterator[Finding]:
+    """A finding for each coordinator that does not list its groups yet; without any, one where no group is visible. A
+    principal that may Describe the cluster sees all groups; another may lack the right to see the groups that
+    matter."""
+    for problem in seen.missing:
+        said = f"not all groups were looked at: {problem.args[0]}"
+        yield Finding(Level.WARN, flow.name.source, "groups", said, problem.hint)
+    if followed or seen.missing:
+        return
     if "DESCRIBE" not in (cluster_rights(source) or ()):
         said = "following consumer groups: none that `groups` includes can be seen"
         hint = to_principal("grant DESCRIBE on these groups", flow.name.source, "they have no checkpoints")

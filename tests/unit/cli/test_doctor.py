@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.kafka.test_passing import LOADING, Brokers, groups
 
 from sparkmirror.cli.main import main
 from sparkmirror.config.flow.flows import load_config, parse_config
@@ -139,6 +140,25 @@ def test_keeping_offsets_needs_the_settings_of_its_topics_to_be_readable() -> No
         f"{KEEPING_OFFSETS}: not granted on 1 of 1, DESCRIBE_CONFIGS: east.orders",
     )
     assert judge_need(need, {"east.orders": {"READ", "DELETE", "DESCRIBE_CONFIGS"}}).level is Level.OK
+
+
+def test_groups_that_a_loading_coordinator_does_not_list_are_not_taken_for_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sparkmirror.kafka.groups._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(right_checks, "group_rights", lambda admin, names: {one: {"READ"} for one in names})
+    monkeypatch.setattr(right_checks, "cluster_rights", lambda admin: None)
+    flow = parse_config(parse_properties("\n".join(FILE).encode(), "")).flows[0]
+
+    def found(source: Any) -> list[Finding]:
+        return [one for one in right_checks.check_groups(flow, source, source) if one.level is not Level.OK]
+
+    (loading,) = found(Brokers(groups(0), [groups(LOADING)]))
+    assert (loading.level, loading.where, loading.what) == (Level.WARN, "east", "groups")
+    assert loading.said.startswith("not all groups were looked at: Cluster A: broker 2 (b:9092) does not list")
+    assert "run this again" in loading.hint
+    (hidden,) = found(Brokers(groups(0), []))
+    assert (hidden.what, "can be seen" in hidden.said) == ("permissions", True)
 
 
 def test_a_missing_right_on_groups_is_granted_on_groups() -> None:

@@ -11,7 +11,7 @@ from sparkmirror.kafka.acls import await_acls
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import transactional_id, used_tasks
-from sparkmirror.kafka.groups import describe_group, has_members, list_all_groups, list_groups
+from sparkmirror.kafka.groups import describe_group, has_members, list_all_groups, list_groups, list_groups_now
 from sparkmirror.kafka.rights import group_rights
 from sparkmirror.model import Connector
 
@@ -115,6 +115,18 @@ def test_a_group_whose_coordinator_is_loading_is_not_taken_for_empty() -> None:
 def test_a_round_over_all_groups_waits_a_moment_for_those_that_are_loading() -> None:
     found = list_groups(Brokers(groups(0, "other"), [groups(LOADING), groups(0, "billing")]))  # type: ignore[arg-type]
     assert sorted(found) == ["billing", "other"]
+
+
+def test_a_round_that_does_not_wait_any_longer_can_say_whose_groups_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sparkmirror.kafka.groups._PATIENCE_SECONDS", 0.0)
+    seen = list_groups_now(Brokers(groups(0, "other"), [groups(LOADING)]))  # type: ignore[arg-type]
+    assert list(seen.groups) == ["other"]
+    assert [str(one.args[0]) for one in seen.missing] == [
+        "Cluster A: broker 2 (b:9092) does not list the groups that it coordinates (COORDINATOR_LOAD_IN_PROGRESS)."
+    ]
+    assert list(list_groups(Brokers(groups(0, "other"), [groups(LOADING)]))) == ["other"]  # type: ignore[arg-type]
 
 
 def test_who_looks_once_gets_no_list_without_the_groups_of_a_coordinator_that_is_loading() -> None:
