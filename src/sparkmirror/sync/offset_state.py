@@ -67,7 +67,11 @@ class OffsetState:
             self._open.callback(self._syncs.close)
         if self._opposite is not None:
             self._open.callback(self._opposite.close)
-        self._read_once()
+        try:
+            self._read_once()
+        except BaseException:
+            self.close()  # what a follower has opened has a thread, which would go on asking brokers
+            raise
 
     def __enter__(self) -> Self:
         return self
