@@ -27,7 +27,7 @@ HERE = __name__
 
 
 def python(records: DataFrame) -> DataFrame:
-    kept = F.udf(lambda offset: offset is not None and offset > 5, "boolean")
+    kept = F.udf(lambda offset: offset is not None and offset > 5, "boolean", useArrow=False)
     return records.where(kept("offset"))
 
 

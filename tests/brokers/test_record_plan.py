@@ -122,7 +122,7 @@ def explode_fields(records: DataFrame) -> DataFrame:
 
 
 def explode_by_a_udf(records: DataFrame) -> DataFrame:
-    parts = F.udf(lambda value: [] if value is None else [value[:1], value[1:]], "array<binary>")
+    parts = F.udf(lambda value: [] if value is None else [value[:1], value[1:]], "array<binary>", useArrow=False)
     return records.withColumn("value", F.explode(parts("value")))
 
 
@@ -152,7 +152,7 @@ NAMES = {b"k": "kay", b"l": "ell"}
 def look_up(records: DataFrame) -> DataFrame:
     """A small table, by a UDF that has it and by a map in the plan."""
     broadcast = records.sparkSession.sparkContext.broadcast(NAMES)
-    name = F.udf(lambda key: None if key is None else broadcast.value.get(bytes(key)), "string")
+    name = F.udf(lambda key: None if key is None else broadcast.value.get(bytes(key)), "string", useArrow=False)
     table = F.create_map(*(F.lit(text) for pair in NAMES.items() for text in (pair[0].decode(), pair[1])))
     return records.withColumns({"value": name("key"), "target_topic": table[F.col("key").cast("string")]})
 
@@ -175,7 +175,7 @@ def read_json(records: DataFrame) -> DataFrame:
 
 
 def shout(records: DataFrame) -> DataFrame:
-    upper = F.udf(lambda value: None if value is None else bytes(value).upper(), "binary")
+    upper = F.udf(lambda value: None if value is None else bytes(value).upper(), "binary", useArrow=False)
     return records.withColumn("value", upper("value"))
 
 

@@ -214,6 +214,7 @@ def test_a_function_cleans(spark: SparkSession) -> None:
     assert (found.offset, found.target_topic) == (0, "orders-clean")
 
 
+@pytest.mark.filterwarnings("error::UserWarning", "error::RuntimeWarning")
 def test_udfs_mask(spark: SparkSession) -> None:
     order = b'{"id": 7, "name": "Ada King", "card": "4111111111111234"}'
     (found,) = found_by(spark, "transforms.function = page_1:mask\n", *records((b"k", order), (b"k", b"rubbish")))

@@ -254,7 +254,7 @@ def test_a_lone_record_comes_through_a_python_udf_and_a_lookup_although_none_fol
     (tmp_path / "names.csv").write_text("key,name\nk,tea\n")
     (tmp_path / "even_steps.py").write_text(
         "from pyspark.sql import functions as F\n"
-        "even = F.udf(lambda offset: offset is not None and offset % 2 == 0, 'boolean')\n"
+        "even = F.udf(lambda offset: offset is not None and offset % 2 == 0, 'boolean', useArrow=False)\n"
         "def kept(records):\n"
         "    return records.where(even('offset'))\n"
     )
