@@ -350,6 +350,7 @@ def test_a_running_flow_looks_up_a_database_and_goes_on_with_its_rows_when_that_
         before = len(values_of(target, remote))
         mirror.wait_until(lambda: last_is(b"at 3") and len(values_of(target, remote)) > before, "the rows still serve")
     assert "cannot be read again: " in mirror.errors and " s ago." in mirror.errors
+    assert mirror.errors.count("the table rates was read again") == 2, "each change once"
     mirror.stop()
     found = [value or b"" for value in values_of(target, remote)]
     assert sorted(set(found)) == [b"at 1", b"at 2", b"at 3"] and found == sorted(found), "one version follows the other"

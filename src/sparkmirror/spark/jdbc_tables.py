@@ -82,7 +82,7 @@ class _JdbcTable:
         self._directory = directory
         self._clock = clock
         self._file = directory / f"{table.name}.parquet"
-        self._copy = replace(table, jdbc=None, path=str(self._file), format="parquet")
+        self._copy = replace(table, jdbc=None, path=str(self._file), format="parquet", is_copy=True)
         self._schema: pa.Schema | None = None
         self._thread: threading.Thread | None = None
         self._is_first_over = threading.Event()

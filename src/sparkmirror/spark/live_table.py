@@ -67,7 +67,8 @@ class LiveTable:
         try:
             if before.signature is None or signature_of(self._table) != before.signature:
                 self._version = read_version(self._table, self._schema)
-                log.info("the table %s was read again, %d rows.", self._table.name, len(self._version.rows))
+                if not self._table.is_copy:
+                    log.info("the table %s was read again, %d rows.", self._table.name, len(self._version.rows))
         except TableProblem as problem:
             log.warning(
                 "%s; records are looked up in what was read before.", problem.args[0], extra={"event": "table-not-read"}

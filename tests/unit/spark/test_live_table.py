@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,15 @@ def test_a_directory_of_files_is_one_table(tmp_path: Path) -> None:
     assert found(live(table_of(tmp_path)), 1, 7) == ROWS[:2]
 
 
-def test_a_newer_version_is_taken_on_when_its_time_has_come(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("is_copy", "said"), [(False, ["the table t was read again, 1 rows."]), (True, [])])
+def test_a_newer_version_is_taken_on_when_its_time_has_come(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_copy: bool, said: list[str]
+) -> None:
+    """Of a copy of a database's table the log has the sentence of who made it."""
+    caplog.set_level(logging.INFO)
     path, clock = tmp_path / "t.parquet", ManualClock()
     store(path, ROWS)
-    table = live(table_of(path), clock)
+    table = live(replace(table_of(path), is_copy=is_copy), clock)
     assert found(table, 1) == [ROWS[0]]
     store(path, [{"id": 1, "region": "us", "more": 5}])
     assert found(table, 1) == [ROWS[0]], "not before the interval is over"
@@ -110,6 +116,7 @@ def test_a_newer_version_is_taken_on_when_its_time_has_come(tmp_path: Path) -> N
     found(table, 1)
     renewed(table)
     assert found(table, 1) == [{"id": 1, "region": "us"}], "columns that it did not have are left out"
+    assert caplog.messages == said
 
 
 def test_a_table_that_is_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,8 @@ _SOURCES: Final = ("a path", "a function", "a database")
 class LookupTable:
     """A table whose rows are found by `keys`, columns of it. It is in the file or directory `path`, of that `format`,
     or is what the Python function `function` (`module:function`) returns, or a database's `jdbc`; two of them are
-    empty. `source` is the line of its key."""
+    empty. `source` is the line of its key. `is_copy` of a file that this run makes of a database's table: who makes it
+    says when it has other rows."""
 
     name: str
     keys: tuple[str, ...]
@@ -36,6 +37,7 @@ class LookupTable:
     reload_seconds: float
     source: Source
     jdbc: JdbcSource | None = None
+    is_copy: bool = False
 
 
 def read_tables(entries: Mapping[str, Entry], problems: Problems) -> tuple[LookupTable, ...]:
