@@ -3,12 +3,13 @@ from its beginning. Owned by `pipeline.fetch.reader`.
 
 A broker that stood still, or has lost its controller, answers with what it knew: with the id of a topic that is long
 deleted. Ids do not come back, so one that the task has left is never believed. Another one is believed when it is shown
-a second time, `ANOTHER_ID_SECONDS` later: meanwhile nothing of the partition is fetched.
+a second time, `ANOTHER_ID_SECONDS` later: meanwhile nothing of the partition is fetched. A broker that knows no ids
+(metadata of before 2.8, or of a cluster that is being upgraded) tells nothing of them, neither for nor against.
 """
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.wire.lookup import ClusterView
-from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID
+from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, is_another_topic
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
@@ -26,7 +27,10 @@ class TopicIds:
         found = view.topic_ids[fetch_state.partition.topic]
         if fetch_state.topic_id == NO_TOPIC_ID:
             fetch_state.lineage = fetch_state.lineage._replace(topic_id=found)
-        elif found != fetch_state.topic_id:
+        elif found == NO_TOPIC_ID:
+            if fetch_state.other_id is not None:
+                return
+        elif is_another_topic(fetch_state.topic_id, found):
             if not self._is_believed(fetch_state, view):
                 fetch_state.node = None
                 return

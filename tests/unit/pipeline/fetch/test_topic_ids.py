@@ -8,7 +8,7 @@ from tests.manual_clock import ManualClock
 
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire.lookup import ClusterView
-from sparkmirror.model import ANOTHER_ID_SECONDS, TopicPartition
+from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.partitions import Partitions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.topic_ids import TopicIds
@@ -70,3 +70,15 @@ def test_an_id_that_was_left_is_never_believed(field: Field) -> None:
     assert "as it was before it was made again" in field.fetch_state.fault
     assert field.look_up(NEW) == []
     assert (field.fetch_state.topic_id, field.fetch_state.node) == (NEW, 1)
+
+
+def test_a_broker_that_knows_no_ids_makes_no_log_another_one(field: Field) -> None:
+    assert [field.look_up(NO_TOPIC_ID, AGAIN_SECONDS) for _ in range(3)] == [[]] * 3
+    assert (field.fetch_state.topic_id, field.fetch_state.offset, field.fetch_state.node) == (OLD, 500, 1)
+
+
+def test_a_broker_that_knows_no_ids_ends_no_doubt(field: Field) -> None:
+    assert field.look_up(NEW) == []
+    assert field.look_up(NO_TOPIC_ID, AGAIN_SECONDS) == []
+    assert field.fetch_state.node is None, "by its name, the new topic would be read from the old one's offset"
+    assert field.look_up(NEW, AGAIN_SECONDS) == [(500, 0)]
