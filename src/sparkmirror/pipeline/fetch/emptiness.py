@@ -47,7 +47,8 @@ class Emptiness:
     ) -> Iterator[PartitionFetchState]:
         """After an answer without any records: the broker's partitions that have been empty for long enough.
 
-        The answer need not name them: a fetch session leaves out partitions without changes.
+        The answer need not name them: a fetch session leaves out partitions without changes. One that throttles us, and
+        names none, is no answer to the question.
         """
         for fetch_state, found in list(self._suspicions.items()):
             if fetch_states.get(fetch_state.key(by_id)) is not fetch_state or not fetch_state.may_read(now):

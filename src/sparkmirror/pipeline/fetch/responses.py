@@ -94,7 +94,7 @@ class FetchResponseReader:
                 is_small=size <= ANNOUNCED_RESPONSE_BYTES_MAX,
             )  # fmt: skip
             fetch_states = partitions.by_key(node, by_id=connection.by_id)
-            self._nothing_left = True
+            self._nothing_left = bool(response.partitions) or not response.throttle_ms
             for fetched in response.partitions:
                 if fetched.start != fetched.stop:
                     self._nothing_left = False

@@ -33,12 +33,13 @@ class Answered:
 
     by_id = True
 
-    def __init__(self, partitions: list[FetchedPartition], asked_offset: int = 0) -> None:
+    def __init__(self, partitions: list[FetchedPartition], asked_offset: int = 0, throttle_ms: int = 0) -> None:
         self._partitions = partitions
         self._asked_offset = asked_offset
+        self._throttle_ms = throttle_ms
 
     def decode(self, frame: Frame) -> FetchResponse:
-        return FetchResponse(0, 0, 1, self._partitions)
+        return FetchResponse(self._throttle_ms, 0, 1, self._partitions)
 
     def asked(self, fetched: FetchedPartition, offset: int) -> bool:
         return offset == self._asked_offset
@@ -115,6 +116,18 @@ def test_a_process_that_has_slept_asks_again_before_it_believes(field: Field) ->
     field.clock.now += 10 * EMPTY_SECONDS
     field.fetch_states[1].held_by_writer = True
     assert [field.take() for _ in range(9)] == [[]] * 9, "a partition that is not asked for does not answer"
+
+
+def test_answers_that_throttle_us_are_not_empty_ones(field: Field) -> None:
+    """They name no partition because nothing was read."""
+    field.take(fetched(0, 0))
+    throttled: Any = Answered([], throttle_ms=9000)
+    for _ in range(2 * EMPTY_ANSWERS_MIN):
+        field.clock.now += 9
+        field.response_reader.take_frame(1, throttled, Frame(memoryview(b""), None), field.partitions)
+    assert field.response_reader.take_rows() == []
+    said = [row for _ in range(EMPTY_ANSWERS_MIN) for row in field.take()]
+    assert said == ["gap 0 0-5"], "what the broker does read counts"
 
 
 def test_an_open_transaction_below_the_end_is_waited_for(field: Field) -> None:
