@@ -147,14 +147,15 @@ class Isolation:
 
         A partition that rests because its batches become very large moves too slowly to keep memory. Only while the
         reader waits for memory, or the row thread for room; does nothing if all partitions are stuck, as on a slow
-        link, where it would not help.
+        link, where it would not help. One whose records the reader has still to send again is no stuck one: what it
+        waits for is this memory. All others that do not flow wait for the target, or for their retry.
         """
         if self._peer is None or not (self._peer.reader_waits or row_thread_waits):
             return
-        flowing = [buffer for buffer in buffers if buffer.state is State.FLOWING]
-        stuck = [buffer for buffer in flowing if buffer.slot >= 0 and _keeps_memory(buffer, now)]
-        if len(stuck) < len(flowing):
-            self._effects.extend(map(Evict, stuck))
+        reading = [buffer for buffer in buffers if buffer.state is State.FLOWING or buffer.state is State.REWINDING]
+        stuck = [buffer for buffer in reading if buffer.slot >= 0 and _keeps_memory(buffer, now)]
+        if len(stuck) < len(reading):
+            self._effects.extend(Evict(buffer) for buffer in stuck if buffer.state is State.FLOWING)
 
     def evict(self, buffer: PartitionBuffer) -> None:
         """Give a partition's memory back, of which no request is half-written. If no batch can be kept, whose

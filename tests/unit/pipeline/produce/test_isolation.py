@@ -218,6 +218,44 @@ def test_a_stuck_partition_gives_its_memory_back_only_where_that_helps_another()
     assert ward.flushed == [stuck, other], "also where this process has no room"
 
 
+def test_a_partition_that_is_to_be_read_again_gets_the_memory_of_a_stuck_one() -> None:
+    """Its broker is back when another's has gone: without memory it would wait for that one too."""
+    ward = Ward()
+    back, stuck = ward.buffer(0), ward.buffer(1)
+    later = stuck.progressed_at + 60
+    ward.isolation.evict(back)
+    ward.isolation.evict_stuck([back, stuck], later)
+    assert ward.flushed == [], "it waits for its own broker"
+    kept = back.head
+    assert kept is not None
+    back.succeed(kept)
+    ward.isolation.after_progress(back)
+    assert back.state is State.REWINDING
+    ward.isolation.evict_stuck([back, stuck], later)
+    assert ward.flushed == [stuck]
+
+
+def test_a_partition_that_was_retried_gets_the_memory_of_a_stuck_one() -> None:
+    ward = Ward()
+    retried, stuck = ward.buffer(0), ward.buffer(1)
+    assert retried.head is not None
+    retried.refuse(retried.head, in_doubt=False)
+    ward.isolation.fail(retried, "too large")
+    ward.isolation.evict_stuck([retried, stuck], stuck.progressed_at + 60)
+    assert ward.flushed == [], "it is not read before its retry"
+    ward.isolation.wake_up(retried, retried.retry_at)
+    ward.isolation.evict_stuck([retried, stuck], stuck.progressed_at + 60)
+    assert ward.flushed == [stuck]
+
+
+def test_of_two_stuck_partitions_none_is_evicted_for_one_that_waits_for_its_broker_too() -> None:
+    ward = Ward()
+    ordered_back, stuck = ward.buffer(0), ward.buffer(1)
+    ordered_back.refuse_row()
+    ward.isolation.evict_stuck([ordered_back, stuck], stuck.progressed_at + 60)
+    assert ward.flushed == []
+
+
 def test_a_partition_that_can_keep_no_batch_is_read_again_at_once() -> None:
     """All that may be unpacked is in use: without a batch to acknowledge nothing would lead the reader back."""
     ward = Ward()
