@@ -21,7 +21,7 @@ from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.kafka.wire.lookup import dial_leader, look_up_span
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.connection import SESSION_LOST, FetchConnection, FetchLimits
 from sparkmirror.pipeline.relay.ring import PrivateMemory
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,10 @@ class CommandTail:
         if frame is None:
             return []
         commands: list[Command] = []
-        for fetched in self.connection.decode(frame).partitions:
+        response = self.connection.decode(frame)
+        if response.error and response.error not in SESSION_LOST:
+            raise ConnectionError(f"the command topic's leader answered with error {response.error}")
+        for fetched in response.partitions:
             if fetched.error == _OFFSET_OUT_OF_RANGE:
                 self._is_lost = True  # the answer does not say where the log begins
                 raise ConnectionError(f"the command topic no longer holds offset {self._offset}")

@@ -23,6 +23,9 @@ from sparkmirror.pipeline.relay.ring import PrivateMemory, Ring
 
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
+SESSION_LOST: Final = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, 106})
+"""After these codes of a whole answer the same is asked again without the session; the last is
+FETCH_SESSION_TOPIC_ID_ERROR. Any other is a refusal."""
 _SMALL_BYTES = 1 << 20
 _NO_SESSION = -1
 REST_SECONDS: Final = 0.004

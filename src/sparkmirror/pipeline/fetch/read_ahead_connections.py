@@ -284,6 +284,8 @@ class ReadAheadConnections:
             return
         if response.error or not response.partitions:
             one.is_asked = False  # a broker that throttles us answers with nothing
+            if response.error:
+                self._response_reader.refuse(read_ahead.fetch_state, lane.node, response.error)
             return
         fetched = response.partitions[0]
         if (fetched.topic_key, fetched.partition) != read_ahead.fetch_state.key(lane.connection.by_id):

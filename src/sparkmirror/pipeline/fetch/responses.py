@@ -12,7 +12,7 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.errors import LEADER_MOVED, error_name
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
 from sparkmirror.model import NO_EPOCH
-from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame, PartitionKey
+from sparkmirror.pipeline.fetch.connection import SESSION_LOST, FetchConnection, Frame, PartitionKey
 from sparkmirror.pipeline.fetch.emptiness import Emptiness
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
@@ -86,6 +86,7 @@ class FetchResponseReader:
             response = connection.decode(frame)
             self._ring.note_throttled(response.throttle_ms)
             if response.error:
+                self._take_refusal(node, response.error, partitions.by_key(node, by_id=connection.by_id).values())
                 return
             size = len(frame.buffer)
             answer = Answer(
@@ -273,6 +274,20 @@ class FetchResponseReader:
             self.back_off(
                 fetch_state, f"the source refuses to give {fetch_state.partition}: {error_name(fetched.error)}{advice}"
             )
+
+    def _take_refusal(self, node: int, error: int, fetch_states: Iterable[PartitionFetchState]) -> None:
+        """A broker answered none of the partitions that it was asked for."""
+        if error in SESSION_LOST:
+            return
+        now = self._clock.monotonic()
+        for fetch_state in fetch_states:
+            if fetch_state.may_read(now) and not fetch_state.is_chased:
+                self.refuse(fetch_state, node, error)
+
+    def refuse(self, fetch_state: PartitionFetchState, node: int, error: int) -> None:
+        """A broker answered with an error that is no partition's: the next answer would be the same."""
+        self._emptiness.clear(fetch_state)
+        self.back_off(fetch_state, f"broker {node} of the source refuses the whole fetch: {error_name(error)}")
 
     def lose(self, fetch_state: PartitionFetchState, loss: Loss) -> None:
         """Report in a gap row that the log changed, and continue at its new place (invariant 1)."""

@@ -68,9 +68,9 @@ def answer(
     return framed(response)
 
 
-def no_news() -> bytes:
-    """What a broker answers after the longest wait."""
-    return framed(FetchResponse(version=VERSION, throttle_time_ms=0, error_code=0, session_id=9, responses=[]))
+def no_news(error: int = 0) -> bytes:
+    """What a broker answers after the longest wait, or where it refuses the whole fetch."""
+    return framed(FetchResponse(version=VERSION, throttle_time_ms=0, error_code=error, session_id=9, responses=[]))
 
 
 def framed(response: FetchResponse) -> bytes:
@@ -326,6 +326,20 @@ def test_an_announced_size_beyond_what_was_asked_for_and_any_batch_is_refused_at
     brokers.sendall((200 << 20).to_bytes(4, "big"))
     with pytest.raises(ProtocolError, match=f"response of {200 << 20} bytes, and was asked for {8 << 20}"):
         connection.receive()
+
+
+def test_commands_are_not_asked_for_in_circles_where_their_broker_refuses_the_whole_fetch(sockets: Sockets) -> None:
+    link, brokers = sockets
+    tail = new_tail(offset=5)
+    tail.adopt((link, UUID(int=0), 5))
+    request_at(brokers)
+    brokers.sendall(no_news(error=71))
+    assert tail.receive() == []
+    assert request_at(brokers).session_epoch == 0, "a session that is lost is opened again"
+    brokers.sendall(no_news(error=-1))
+    with pytest.raises(ConnectionError, match="error -1"):
+        tail.receive()
+    tail.drop()
 
 
 def test_a_batch_that_nobody_of_ours_wrote_does_not_hide_the_commands_behind_it(sockets: Sockets) -> None:

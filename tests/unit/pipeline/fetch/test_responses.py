@@ -33,13 +33,16 @@ class Answered:
 
     by_id = True
 
-    def __init__(self, partitions: list[FetchedPartition], asked_offset: int = 0, throttle_ms: int = 0) -> None:
+    def __init__(
+        self, partitions: list[FetchedPartition], asked_offset: int = 0, throttle_ms: int = 0, error: int = 0
+    ) -> None:
         self._partitions = partitions
         self._asked_offset = asked_offset
         self._throttle_ms = throttle_ms
+        self._error = error
 
     def decode(self, frame: Frame) -> FetchResponse:
-        return FetchResponse(self._throttle_ms, 0, 1, self._partitions)
+        return FetchResponse(self._throttle_ms, self._error, 1, self._partitions)
 
     def asked(self, fetched: FetchedPartition, offset: int) -> bool:
         return offset == self._asked_offset
@@ -160,6 +163,32 @@ def test_out_of_range_asks_for_the_bounds_and_another_error_is_reported_once(fie
     assert field.take(fetched(1, 0, error=29)) == ["fault 1 None-None"]
     field.fetch_states[1].node = 1
     assert field.take(fetched(1, 0, error=29)) == []
+
+
+def refuse_all(field: Field, error: int) -> list[str]:
+    refused: Any = Answered([], error=error)
+    field.response_reader.take_frame(1, refused, Frame(memoryview(b""), None), field.partitions)
+    return [(row.payload or b"").decode() for row in field.response_reader.take_rows()]
+
+
+def test_a_broker_that_refuses_the_whole_fetch_is_reported_and_not_asked_at_once_again(field: Field) -> None:
+    field.fetch_states[1].held_by_writer = True
+    assert refuse_all(field, -1) == ["broker 1 of the source refuses the whole fetch: UNKNOWN"]
+    waits, paused = field.fetch_states
+    assert not waits.may_read(field.clock.now + 0.2), "it rests"
+    assert waits in field.partitions.leaderless(field.clock.now + 5), "its leader may be another one"
+    assert (paused.fault, paused.node) == ("", 1), "what was not asked for was not refused"
+    waits.node, waits.not_before = 1, 0.0
+    assert refuse_all(field, -1) == [], "it is said once"
+    waits.node, waits.not_before = 1, 0.0
+    assert field.take(fetched(0, len(BATCH))) == ["run 0 0-5"]
+    assert waits.fault == ""
+
+
+@pytest.mark.parametrize("error", [70, 71, 106])
+def test_a_broker_that_has_lost_the_session_refuses_nothing(field: Field, error: int) -> None:
+    assert refuse_all(field, error) == []
+    assert all(fetch_state.may_read(field.clock.now) for fetch_state in field.fetch_states)
 
 
 def test_a_partition_without_new_records_is_reported_as_running_again(field: Field) -> None:
