@@ -131,7 +131,7 @@ class ReadAheadConnections:
         self._selector.register(connection.link.socket, selectors.EVENT_READ, lane)
 
     def _drop(self, lane: ReadAheadConnection) -> None:
-        """Close a connection that broke or is not needed; its unanswered requests are sent again."""
+        """Close a connection that broke or is not needed; what is still in `asked` is asked for again."""
         if lane not in self._lanes.values():
             return
         self._lanes = {key: other for key, other in self._lanes.items() if other is not lane}
@@ -271,15 +271,23 @@ class ReadAheadConnections:
         try:
             while (frame := lane.connection.receive()) is not None:
                 self._answer(lane, frame)
-        except (OSError, ProtocolError):
+        except OSError:
+            self._drop(lane)
+        except ProtocolError as problem:
+            waiting = [read_ahead.fetch_state for read_ahead, one in lane.asked if not one.is_abandoned]
+            self._response_reader.report(waiting, str(problem))
             self._drop(lane)
 
     def _answer(self, lane: ReadAheadConnection, frame: Frame) -> None:
         if not lane.asked:
             raise ProtocolError(f"broker {lane.connection.link.address} answered a request that was not sent")
-        read_ahead, one = lane.asked.popleft()
+        read_ahead, one = lane.asked[0]
         response = lane.connection.decode(frame)
         self._ring.note_throttled(response.throttle_ms)
+        key = read_ahead.fetch_state.key(lane.connection.by_id)
+        if not one.is_abandoned and any(fetched[:2] != key for fetched in response.partitions):
+            raise ProtocolError(f"broker {lane.connection.link.address} answered for another partition than asked")
+        lane.asked.popleft()
         if one.is_abandoned:
             return
         if response.error or not response.partitions:
@@ -287,10 +295,7 @@ class ReadAheadConnections:
             if response.error:
                 self._response_reader.refuse(read_ahead.fetch_state, lane.node, response.error)
             return
-        fetched = response.partitions[0]
-        if (fetched.topic_key, fetched.partition) != read_ahead.fetch_state.key(lane.connection.by_id):
-            raise ProtocolError(f"broker {lane.connection.link.address} answered for another partition than asked")
-        read_ahead.answer(one, fetched, frame.buffer)
+        read_ahead.answer(one, response.partitions[0], frame.buffer)
 
     def close(self) -> None:
         for lane in self._lanes.values():

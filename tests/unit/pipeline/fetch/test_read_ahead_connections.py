@@ -127,3 +127,15 @@ def test_a_broker_that_refuses_a_range_is_reported_and_not_asked_at_once_again(f
     assert field.asked() == []
     assert not field.fetch_state.is_chased, "it goes back to its session"
     assert not field.fetch_state.may_read(time.monotonic()), "and rests"
+
+
+@pytest.mark.parametrize(("frame", "reason"), [(b"no answer", "fetch"), (answer("payments"), "another partition")])
+def test_a_range_whose_answer_cannot_be_one_is_asked_for_over_another_connection(
+    field: Field, frame: bytes, reason: str
+) -> None:
+    lost = set(field.asked())
+    (said,) = field.answer(frame)
+    assert reason in said
+    again = field.asked()
+    assert 0 in again, "nothing behind it can be taken before it has come"
+    assert len(again) == len(set(again)) and set(again) < lost, "the other connection's ranges stay asked for"
