@@ -102,7 +102,7 @@ def summarize_plain(buffer: memoryview, start: int, stop: int, position: int, ep
         end = at + length + LOG_OVERHEAD_BYTES
         if end > stop:
             break
-        is_one = magic == MAGIC and length >= _LENGTH_BYTES_MIN and delta >= 0 and not attributes & CONTROL
+        is_one = magic == MAGIC and length >= _LENGTH_BYTES_MIN and 0 < count <= delta + 1 and not attributes & CONTROL
         if not is_one or base < following or batch_epoch != epoch:
             return None
         at, following = end, base + delta + 1

@@ -78,11 +78,15 @@ class Announcer:
         return self.announced - self._words[_HEARD]
 
     def announce(self, announcement: Announcement) -> bool:
-        """Put it on the board; False if the board is full."""
+        """Put it on the board; False if the board is full, or a damaged header has given it a number that no entry
+        holds."""
         words, number = self._words, self.announced
         if number - words[_HEARD] >= ENTRIES:
             return False
-        _pack_entry(self._memory, _ENTRIES_AT + number % ENTRIES * _ENTRY_BYTES, *announcement)
+        try:
+            _pack_entry(self._memory, _ENTRIES_AT + number % ENTRIES * _ENTRY_BYTES, *announcement)
+        except struct.error:
+            return False
         if not _KEEPS_ORDER:
             fence()  # the entry is whole before it counts
         self.announced = words[_ANNOUNCED] = number + 1

@@ -296,12 +296,14 @@ class Listened(Field):
         for fetch_state in self.fetch_states:
             fetch_state.end = None
 
-    def answer(self, *numbers: int, padding: int = 0) -> list[str]:
-        """The next five records of each of these partitions, in one answer; the rows that come of it."""
+    def answer(self, *numbers: int, padding: int = 0, count: int = 5) -> list[str]:
+        """The next five records of each of these partitions, in one answer; the rows that come of it. Their batches'
+        headers claim `count`."""
         batches, partitions, size = b"", [], 0
         for number in numbers:
             at = self.fetch_states[number].offset
-            batch = encode_batch([(None, b"v" + bytes(padding))] * 5, base_offset=at)
+            batch = bytearray(encode_batch([(None, b"v" + bytes(padding))] * 5, base_offset=at))
+            batch[57:61] = count.to_bytes(4, "big", signed=True)
             partitions.append(fetched(number, 0, readable=at + 5)._replace(start=size, stop=size + len(batch)))
             batches, size = batches + batch, size + len(batch)
         region = self.ring.reserve(size)
@@ -330,6 +332,17 @@ def listened() -> Iterator[Listened]:
     made = Listened()
     yield made
     made.close()
+
+
+def test_a_count_that_the_disk_has_damaged_goes_as_a_row(listened: Listened) -> None:
+    """The batch's checksum is its target's to check; the partition goes on behind it."""
+    assert listened.answer(0) == ["run 0 0"]
+    listened.response_reader.take_rows()
+    assert listened.answer(0, count=5 - (1 << 31)) == ["run 0 5"]
+    listened.response_reader.take_rows()
+    assert listened.hear() is None
+    assert listened.answer(0) == []
+    assert listened.hear() == (0, 10, bytes(encode_batch([(None, b"v")] * 5, base_offset=10)))
 
 
 def test_small_answers_that_continue_a_row_are_announced_and_keep_their_memory(listened: Listened) -> None:

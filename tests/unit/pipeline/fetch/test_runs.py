@@ -12,7 +12,7 @@ from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction
 from sparkmirror.pipeline.fetch import runs
-from sparkmirror.pipeline.fetch.runs import Run, summarize, summarize_committed
+from sparkmirror.pipeline.fetch.runs import Run, summarize, summarize_committed, summarize_plain
 
 
 def transactional(first: int, following: int, producer: int, *, marker: bool = False) -> bytes:
@@ -195,3 +195,13 @@ def test_what_was_left_out_at_the_end_tells_its_epoch() -> None:
     lost[12:16] = (9).to_bytes(4, "big")
     (kept, left_out) = committed(batch(0, 2), bytes(lost), position=0, aborted=[(7, 2)])
     assert (kept.leader_epoch, left_out.leader_epoch, left_out.next_offset) == (3, 9, 4)
+
+
+@pytest.mark.parametrize(("count", "is_plain"), [(4, True), (1, True), (0, False), (5, False), (-(1 << 31), False)])
+def test_a_count_of_records_that_a_batch_has_no_offsets_for_is_not_plain(count: int, is_plain: bool) -> None:
+    """Compaction may leave fewer records than offsets; a batch that it left empty is seldom."""
+    damaged = bytearray(batch(10, 14))
+    damaged[57:61] = count.to_bytes(4, "big", signed=True)
+    found = summarize_plain(memoryview(damaged), 0, len(damaged), 10, 3)
+    assert (found is not None) == is_plain
+    assert found is None or (found.next_offset, found.records) == (14, count)

@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -69,6 +70,14 @@ def test_all_that_waits_for_no_more_rows_is_heard_at_once(ring: Ring, peer: Ring
     assert ring.unheard == 2
     assert peer.listener.take(4) == []
     assert peer.listener.take(100) == [numbered(5), numbered(6)]
+
+
+@pytest.mark.parametrize("records", [-1, 1 << 32])
+def test_what_no_entry_holds_is_not_announced(ring: Ring, peer: RingPeer, records: int) -> None:
+    assert ring.announcer.announce(numbered(0))
+    assert not ring.announcer.announce(numbered(1)._replace(records=records))
+    assert ring.announcer.announce(numbered(1))
+    assert peer.listener.take(100) == [numbered(0), numbered(1)]
 
 
 class Talking(RuleBasedStateMachine):
