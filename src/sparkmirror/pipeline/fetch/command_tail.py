@@ -22,7 +22,7 @@ from sparkmirror.kafka.wire.link import Link
 from sparkmirror.kafka.wire.lookup import dial_leader, look_up_span
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.connection import SESSION_LOST, FetchConnection, FetchLimits
-from sparkmirror.pipeline.relay.ring import PrivateMemory
+from sparkmirror.pipeline.relay.private_memory import PrivateMemory
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ one request at a time; requests without one may queue up on a connection, which 
 `pipeline.fetch.reader` and `pipeline.fetch.read_ahead_connections` for the source's brokers, and for the command topic.
 """
 
-import mmap
 import ssl
 import struct
 import time
@@ -19,14 +18,14 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchPosition, FetchResponse, TopicKey
 from sparkmirror.kafka.wire.link import Link
-from sparkmirror.pipeline.relay.ring import PrivateMemory, Ring
+from sparkmirror.pipeline.relay.private_memory import PrivateMemory, private_memory
+from sparkmirror.pipeline.relay.ring import Ring
 
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
 SESSION_LOST: Final = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, 106})
 """After these codes of a whole answer the same is asked again without the session; the last is
 FETCH_SESSION_TOPIC_ID_ERROR. Any other is a refusal."""
-_SMALL_BYTES = 1 << 20
 _NO_SESSION = -1
 REST_SECONDS: Final = 0.004
 """The pause after a small answer: the next answer brings what arrives meanwhile, for the cost of one request."""
@@ -146,6 +145,7 @@ class FetchConnection:
         self._filled = 0
         self._body: memoryview | None = None
         self._region: int | None = None
+        self._is_aside = False
         link.socket.setblocking(False)
 
     def send(
@@ -274,13 +274,13 @@ class FetchConnection:
     def _reserve(self, size: int) -> bool:
         self._region = None
         if size <= self._ring.ring_bytes:
-            self._region = self._ring.reserve(size)
+            self._region = self._ring.reserve(size, self)
             self.starved = self._region is None
             if self._region is None:
                 return False
             self._body = self._ring.slice(self._region, size)
         else:
-            self._body = _private_memory(size)
+            self._body = private_memory(size)
         self._filled = 0
         return True
 
@@ -294,6 +294,11 @@ class FetchConnection:
             if not received:
                 raise ConnectionResetError(f"broker {self.link.address} closed the connection")
             self._filled += received
+        if self._is_aside:
+            leased = self._come_back(body)
+            if leased is None:
+                return None
+            body = leased
         self._body = None
         self._filled = 0
         asked_bytes = self._asked.popleft() if self._asked else 0
@@ -304,6 +309,30 @@ class FetchConnection:
         frame = Frame(body, self._region, asked_bytes)
         self._region = None
         return frame
+
+    def make_way(self) -> None:
+        """Go on receiving an answer outside the ring; it comes back there when it is whole."""
+        assert self._body is not None and self._region is not None
+        elsewhere = private_memory(len(self._body))
+        elsewhere[: self._filled] = self._body[: self._filled]
+        self._ring.lend(self._region, [])
+        self._ring.aside_bytes += len(elsewhere)
+        self._body, self._region, self._is_aside = elsewhere, None, True
+
+    def _come_back(self, whole: memoryview) -> memoryview | None:
+        """The answer in the ring again; None while that has no room."""
+        self._region = self._ring.reserve(len(whole))
+        self.starved = self._region is None
+        if self._region is None:
+            return None
+        leased = self._ring.slice(self._region, len(whole))
+        leased[:] = whole
+        self._forget_aside(whole)
+        return leased
+
+    def _forget_aside(self, body: memoryview) -> None:
+        self._ring.aside_bytes -= len(body)
+        self._is_aside = False
 
     def asked(self, fetched: FetchedPartition, offset: int) -> bool:
         """Whether the request behind this answer asked for `offset`: after a seek, an older answer would hide a gap."""
@@ -333,12 +362,9 @@ class FetchConnection:
 
     def close(self) -> None:
         """Drop the connection and give back a half-filled region."""
+        if self._is_aside and self._body is not None:
+            self._forget_aside(self._body)
         if self._region is not None:
             self._ring.lend(self._region, [])
             self._region = None
         self.link.close()
-
-
-def _private_memory(size: int) -> memoryview:
-    """Memory that fills as the answer arrives: the length that a broker announces may be false."""
-    return memoryview(bytearray(size) if size <= _SMALL_BYTES else mmap.mmap(-1, size))

@@ -33,7 +33,7 @@ from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPart
 from sparkmirror.kafka.wire.lookup import dial_leader
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
-from sparkmirror.pipeline.relay.ring import PrivateMemory
+from sparkmirror.pipeline.relay.private_memory import PrivateMemory
 
 _ANSWER_BYTES: Final = 8 << 20
 _SILENCE_SECONDS_MAX: Final = 30.0

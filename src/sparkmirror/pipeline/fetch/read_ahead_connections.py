@@ -26,7 +26,8 @@ from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, 
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.read_ahead import FetchStep, Range, ReadAhead
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
-from sparkmirror.pipeline.relay.ring import PrivateMemory, Ring
+from sparkmirror.pipeline.relay.private_memory import PrivateMemory
+from sparkmirror.pipeline.relay.ring import Ring
 
 LANES_PER_BROKER: Final = 4
 _CHASES_MAX: Final = 8

@@ -5,8 +5,9 @@ and the writer, a process on the same host, maps the same file through `/proc/<p
 clean-up is needed: the memory is freed when both processes have ended (invariant 6).
 
 Positions only ever grow; the byte lies at `position % size`. A response is one *region*, its runs are *leases*, and a
-region is free again when the writer has given all its leases back, in any order, through the completion queue of the
-control page. That is the backpressure: no free region, no reading from the socket (invariant 9).
+region is free again (`pipeline.relay.regions`) when the writer has given all its leases back, in any order, through the
+completion queue of the control page. That is the backpressure: no free region, no reading from the socket (invariant
+9).
 
 Control page: 64-bit words written by one side only (aligned, hence not torn), and behind them the board of small
 answers (`pipeline.relay.board`). Created by `pipeline.fetch.reader`, opened by `pipeline.produce.writer`.
@@ -20,7 +21,9 @@ import secrets
 from collections import deque
 from typing import Final, NamedTuple
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.pipeline.relay.board import BOARD_BYTES, Announcer, Listener, fence
+from sparkmirror.pipeline.relay.regions import Regions
 
 _MAGIC: Final = 0x5350_4B4D_4952_0001
 _PAGE: Final = mmap.PAGESIZE
@@ -67,21 +70,12 @@ class SlotOrder(NamedTuple):
     turns: int
 
 
-class _Region:
-    __slots__ = ("leases", "start", "stop")
-
-    def __init__(self, start: int, stop: int) -> None:
-        self.start = start
-        self.stop = stop
-        self.leases = -1
-
-
-class Ring:
+class Ring(Regions):
     """The reader's side. `ring_bytes` is 0 if the system gave no shared memory; all payload then goes inline."""
 
-    def __init__(self, ring_bytes: int) -> None:
+    def __init__(self, ring_bytes: int, clock: Clock = SYSTEM_CLOCK) -> None:
         self._memory = os.memfd_create("sparkmirror-ring", os.MFD_CLOEXEC)
-        self.ring_bytes = _allocate(self._memory, ring_bytes)
+        super().__init__(_allocate(self._memory, ring_bytes), clock)
         self._map = mmap.mmap(self._memory, _CONTROL_BYTES + self.ring_bytes)
         view = memoryview(self._map)
         self._words = view[:_BOARD_AT].cast("Q")
@@ -90,9 +84,6 @@ class Ring:
         self.wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._call_reader, self._call_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._words[_W_MAGIC], self._words[_W_MARK] = _MAGIC, secrets.randbits(63)
-        self._head = 0
-        self._regions: deque[_Region] = deque()
-        self._region_of: dict[int, _Region] = {}
         self._slot_changes = 0
         self._slot_seen: dict[int, int] = {}
         self._inline_sent = 0
@@ -105,33 +96,9 @@ class Ring:
         numbers = self._memory, self._wake_writer, self._call_reader
         return RingAddress(os.getpid(), *numbers, self.ring_bytes, self._words[_W_MARK])
 
-    def reserve(self, size: int) -> int | None:
-        """A contiguous region of `size` bytes, as the position of its first byte; None while there is no room."""
-        head = self._head
-        room_to_end = self.ring_bytes - head % self.ring_bytes if self.ring_bytes else 0
-        start = head if size <= room_to_end else head + room_to_end
-        tail = self._regions[0].start if self._regions else head
-        if not self._regions:
-            tail = start
-        if start + size - tail > self.ring_bytes:
-            return None
-        self._regions.append(_Region(start, start + size))
-        self._head = start + size
-        return start
-
     def slice(self, start: int, size: int) -> memoryview:
         offset = start % self.ring_bytes
         return self.data[offset : offset + size]
-
-    def lend(self, region: int, leases: list[int]) -> None:
-        """Declare the leases of a region that was filled; without any it is free at once."""
-        found = self._regions[-1]
-        if found.start != region:
-            found = next(candidate for candidate in reversed(self._regions) if candidate.start == region)
-        found.leases = len(leases)
-        for lease in leases:
-            self._region_of[lease] = found
-        self._release_front()
 
     def collect(self) -> None:
         """Free the regions whose leases the writer has given back."""
@@ -148,11 +115,6 @@ class Ring:
         fence()  # all have been read before their places are free
         self._words[_W_DONE_HEAD] = head
         self._release_front()
-
-    def _release_front(self) -> None:
-        regions = self._regions
-        while regions and regions[0].leases == 0:
-            regions.popleft()
 
     def note_inline(self, size: int) -> None:
         self._inline_sent += size
@@ -205,7 +167,8 @@ class Ring:
         return bool(self._words[_W_ERROR])
 
     def set_waiting(self, waiting: bool) -> None:
-        self._words[_W_WAITING] = int(waiting)
+        """Tell the writer whether memory is waited for that it can give back."""
+        self._words[_W_WAITING] = int(waiting and not self.awaits_filler)
 
     def wake(self) -> None:
         """End the reader's wait, from any thread of it."""
@@ -249,23 +212,6 @@ class Ring:
             os.close(descriptor)
 
 
-class PrivateMemory:
-    """A ring without room: a connection that has it receives responses into memory of the process."""
-
-    ring_bytes: Final = 0
-    untaken: Final = 0
-    unheard: Final = 0
-
-    def reserve(self, size: int) -> int | None:
-        raise AssertionError(f"{size} bytes were asked of memory that has none")
-
-    def slice(self, start: int, size: int) -> memoryview:
-        raise AssertionError(f"no region lies at {start} ({size} bytes)")
-
-    def lend(self, region: int, leases: list[int]) -> None:
-        raise AssertionError(f"no region lies at {region} ({len(leases)} leases)")
-
-
 class RingPeer:
     """The writer's side: maps the reader's ring, gives leases back and gives orders. Raises OSError if it cannot."""
 
@@ -298,7 +244,7 @@ class RingPeer:
 
     @property
     def reader_waits(self) -> bool:
-        """Whether the reader has a response on its way and no region for it."""
+        """Whether the reader has a response on its way, and no region for it before leases come back."""
         return bool(self._words[_W_WAITING])
 
     @property

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
@@ -23,7 +24,9 @@ from sparkmirror.model import Cluster
 from sparkmirror.pipeline.fetch.command_tail import CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.relay.board import Announcement
-from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, PrivateMemory, Ring, RingPeer
+from sparkmirror.pipeline.relay.private_memory import PrivateMemory
+from sparkmirror.pipeline.relay.regions import FILLING_SECONDS
+from sparkmirror.pipeline.relay.ring import RING_BYTES_MIN, Ring, RingPeer
 
 VERSION = 12
 LONE_BATCH_BYTES_MAX = 128 << 20
@@ -148,6 +151,82 @@ def test_a_response_larger_than_the_ring_goes_to_private_memory(sockets: Sockets
     frame = receive_all(connection, brokers, answer(b"x" * (RING_BYTES_MIN + 1)))
     assert frame.region is None
     assert ring.reserve(RING_BYTES_MIN) is not None, "the ring was left alone"
+
+
+HALF = RING_BYTES_MIN // 2
+
+
+def half_answer(link: Link, brokers: socket.socket, ring: Ring) -> tuple[FetchConnection, bytes, bytes]:
+    """A connection whose broker has stopped in the middle of its answer and was made to leave the ring; what has come,
+    and what is still to come."""
+    connection = FetchConnection(link, ring, FetchLimits())
+    ask(connection, 5)
+    data = answer(bytes(range(250)) * (HALF // 250))
+    brokers.sendall(data[:1000])
+    assert connection.receive() is None
+    connection.make_way()
+    return connection, data[:1000], data[1000:]
+
+
+def test_a_half_answer_that_made_way_comes_back_when_it_is_whole(sockets: Sockets, ring: Ring) -> None:
+    connection, before, rest = half_answer(*sockets, ring)
+    held = ring.reserve(RING_BYTES_MIN)
+    assert held is not None, "all of the ring is free for others"
+    brokers = sockets[1]
+    for at in range(0, len(rest), 50_000):
+        assert not connection.starved
+        brokers.sendall(rest[at : at + 50_000])
+        assert connection.receive() is None
+    assert connection.starved, "it is whole"
+    assert not connection.is_silent(time.monotonic() + 1000, 1.0)
+    assert connection.receive() is None
+    ring.lend(held, [])
+    frame = connection.receive()
+    assert frame is not None and frame.region is not None
+    assert not connection.starved
+    assert ring.slice(frame.region, len(frame.buffer)) == frame.buffer == (before + rest)[4:]
+    assert ring.aside_bytes == 0
+    ring.lend(frame.region, [])
+    ask(connection, 6)
+    second = receive_all(connection, brokers, answer(b"records"))
+    assert second.region is not None, "the next answer goes to the ring at once"
+
+
+def test_a_half_answer_that_made_way_and_breaks_off_leaves_nothing_behind(sockets: Sockets, ring: Ring) -> None:
+    connection, _, _ = half_answer(*sockets, ring)
+    assert ring.aside_bytes > 0
+    connection.close()
+    assert ring.aside_bytes == 0
+    assert ring.reserve(RING_BYTES_MIN) is not None
+
+
+def test_another_brokers_answer_comes_past_one_that_stopped(sockets: Sockets) -> None:
+    clock = ManualClock()
+    ring = Ring(RING_BYTES_MIN, clock)
+    link, brokers = sockets
+    stopped = FetchConnection(link, ring, FetchLimits())
+    ask(stopped, 5)
+    brokers.sendall(answer(bytes(HALF))[:1000])
+    assert stopped.receive() is None
+    ours, others = socket.socketpair()
+    other = FetchConnection(Link(ours, "other:9092", {wire.FETCH: (4, VERSION)}, "sparkmirror"), ring, FetchLimits())
+    ask(other, 0)
+    data = answer(bytes(HALF))
+    others.sendall(data[:4])
+    assert other.receive() is None and other.starved
+    writer = RingPeer(ring.address)
+    ring.set_waiting(True)
+    assert not writer.reader_waits, "the writer could give back what it likes"
+    clock.now += FILLING_SECONDS
+    frame = receive_all(other, others, data[4:])
+    assert frame.region is not None
+    ring.lend(frame.region, [])
+    writer.close()
+    others.close()
+    other.close()
+    stopped.close()
+    assert ring.aside_bytes == 0
+    ring.close()
 
 
 def test_a_connection_that_breaks_half_way_gives_its_region_back(sockets: Sockets, ring: Ring) -> None:

@@ -17,9 +17,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from sparkmirror.pipeline.relay.private_memory import PrivateMemory
 from sparkmirror.pipeline.relay.ring import (
     RING_BYTES_MIN,
-    PrivateMemory,
     Ring,
     RingAddress,
     RingPeer,
