@@ -115,13 +115,16 @@ class Dispatch:
         return is_due
 
     def fill(self, connection: ProduceConnection, now: float) -> None:
-        """Send requests while the connection has room: in each, the next batch of every ready partition."""
+        """Send requests while the connection has room: in each, the next batch of every ready partition.
+
+        Once it is to authenticate again, it takes none, and when all are answered a new connection has its place.
+        """
         ready = self._ready[connection]
         try:
             if now >= connection.link.reauthenticate_at and not connection.unanswered:
                 self.lose(connection)
                 return
-            while ready and connection.has_room and now >= connection.not_before:
+            while ready and connection.takes_more(now):
                 items = self._gather(connection, ready)
                 if items:
                     connection.send(items, self._request_ms)

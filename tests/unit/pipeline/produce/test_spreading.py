@@ -263,3 +263,27 @@ def accept(buffer: PartitionBuffer) -> None:
     at = buffer.position
     data = memoryview(bytearray(encode_batch([(None, b"x")], base_offset=at)))
     buffer.accept(QueuedRecords(data, at, at + 1, lambda: None))
+
+
+def test_a_connection_that_is_to_authenticate_again_takes_nothing_more_and_gives_way(target: Target) -> None:
+    """Under steady load there is always an answer to come: the broker would close it with all that is under way."""
+    connection = target.open(0)
+    buffer = with_batches(0, 4)
+    target.dispatch.offer(buffer)
+    target.dispatch.fill(connection, 1.0)
+    under_way = len(carried(connection))
+    assert under_way > 0
+    connection.link.reauthenticate_at = 2.0
+    other = with_batches(1, 2)
+    target.dispatch.offer(other)
+    target.dispatch.fill(connection, 2.0)
+    assert len(carried(connection)) == under_way
+    while connection.unanswered:
+        take_answer(target, connection)
+        assert target.dispatch.connections == [connection]
+        target.dispatch.fill(connection, 2.0)
+    assert target.dispatch.connections == []
+    following = target.open(0)
+    target.dispatch.house_homeless()
+    target.dispatch.fill(following, 2.0)
+    assert 1 in carried(following)
