@@ -73,12 +73,12 @@ def test_an_id_that_was_left_is_never_believed(field: Field) -> None:
 
 
 def test_a_broker_that_knows_no_ids_makes_no_log_another_one(field: Field) -> None:
-    assert [field.look_up(NO_TOPIC_ID, AGAIN_SECONDS) for _ in range(3)] == [[]] * 3
+    assert [field.look_up(NO_TOPIC_ID, ANOTHER_ID_SECONDS) for _ in range(3)] == [[]] * 3
     assert (field.fetch_state.topic_id, field.fetch_state.offset, field.fetch_state.node) == (OLD, 500, 1)
 
 
 def test_a_broker_that_knows_no_ids_ends_no_doubt(field: Field) -> None:
     assert field.look_up(NEW) == []
-    assert field.look_up(NO_TOPIC_ID, AGAIN_SECONDS) == []
+    assert field.look_up(NO_TOPIC_ID, ANOTHER_ID_SECONDS) == []
     assert field.fetch_state.node is None, "by its name, the new topic would be read from the old one's offset"
-    assert field.look_up(NEW, AGAIN_SECONDS) == [(500, 0)]
+    assert field.look_up(NEW, ANOTHER_ID_SECONDS) == [(500, 0)]
