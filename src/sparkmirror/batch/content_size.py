@@ -7,7 +7,7 @@ Source: RFC 8878 (zstd), the LZ4 frame format 1.6.1, snappy's format description
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from sparkmirror.batch.header import Codec
@@ -35,6 +35,10 @@ class ContentSize(NamedTuple):
     is_stated: bool
 
 
+ReadFrame = Callable[[memoryview, int], tuple[ContentSize, int]]
+"""The size that a frame's content has, and where the frame ends, of the stream and where the frame begins."""
+
+
 def read_claim(codec: Codec, data: memoryview) -> ContentSize | None:
     """What the compressed `data` says. None where it says nothing: gzip, and what is no stream of the codec.
 
@@ -49,9 +53,9 @@ def read_claim(codec: Codec, data: memoryview) -> ContentSize | None:
             case Codec.SNAPPY:
                 return _snappy(data)
             case Codec.LZ4:
-                return _add_up(_lz4_frames(data))
+                return _add_up(_frames(data, _LZ4_MAGIC, _lz4_frame))
             case Codec.ZSTD:
-                return _add_up(_zstd_frames(data))
+                return _add_up(_frames(data, _ZSTD_MAGIC, _zstd_frame))
     except (IndexError, struct.error, ProtocolError):
         return None
 
@@ -104,30 +108,30 @@ def _add_up(frames: Iterator[ContentSize]) -> ContentSize | None:
     )
 
 
-def _skipped(data: memoryview, at: int) -> int:
-    """Where a skippable frame ends, which zstd and lz4 share."""
-    return at + 8 + _U32.unpack_from(data, at + 4)[0]  # type: ignore[no-any-return]
-
-
-def _zstd_frames(data: memoryview) -> Iterator[ContentSize]:
+def _frames(data: memoryview, own_magic: int, read: ReadFrame) -> Iterator[ContentSize]:
+    """Of each frame of the stream; zstd and lz4 share the skippable ones. `read` is given where one begins."""
     at = 0
     while at < len(data):
         magic = _U32.unpack_from(data, at)[0]
         if magic & ~0xF == _SKIPPABLE:
-            at = _skipped(data, at)
+            at += 8 + _U32.unpack_from(data, at + 4)[0]
             continue
-        if magic != _ZSTD_MAGIC:
+        if magic != own_magic:
             raise IndexError("no frame")
-        descriptor = data[at + 4]
-        is_single, has_checksum = bool(descriptor & 0x20), bool(descriptor & 0x04)
-        at += 5
-        window = _ZSTD_BLOCK_BYTES_MAX if is_single else _zstd_window(data[at])
-        at += (not is_single) + (0, 1, 2, 4)[descriptor & 3]
-        size_bytes = (int(is_single), 2, 4, 8)[descriptor >> 6]
-        stated_bytes = int.from_bytes(data[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
-        blocks_bytes, at = _zstd_blocks(data, at + size_bytes, min(window, _ZSTD_BLOCK_BYTES_MAX))
-        at += 4 * has_checksum
-        yield ContentSize(stated_bytes, is_stated=True) if size_bytes else ContentSize(blocks_bytes, is_stated=False)
+        found, at = read(data, at)
+        yield found
+
+
+def _zstd_frame(data: memoryview, at: int) -> tuple[ContentSize, int]:
+    descriptor = data[at + 4]
+    is_single, has_checksum = bool(descriptor & 0x20), bool(descriptor & 0x04)
+    at += 5
+    window = _ZSTD_BLOCK_BYTES_MAX if is_single else _zstd_window(data[at])
+    at += (not is_single) + (0, 1, 2, 4)[descriptor & 3]
+    size_bytes = (int(is_single), 2, 4, 8)[descriptor >> 6]
+    stated_bytes = int.from_bytes(data[at : at + size_bytes], "little") + (256 if size_bytes == 2 else 0)
+    blocks_bytes, at = _zstd_blocks(data, at + size_bytes, min(window, _ZSTD_BLOCK_BYTES_MAX))
+    return ContentSize(stated_bytes if size_bytes else blocks_bytes, bool(size_bytes)), at + 4 * has_checksum
 
 
 def _zstd_window(byte: int) -> int:
@@ -147,22 +151,13 @@ def _zstd_blocks(data: memoryview, at: int, block_bytes_max: int) -> tuple[int, 
             return content_bytes, at
 
 
-def _lz4_frames(data: memoryview) -> Iterator[ContentSize]:
-    at = 0
-    while at < len(data):
-        magic = _U32.unpack_from(data, at)[0]
-        if magic & ~0xF == _SKIPPABLE:
-            at = _skipped(data, at)
-            continue
-        if magic != _LZ4_MAGIC:
-            raise IndexError("no frame")
-        flags, block_bytes_max = data[at + 4], 1 << (8 + 2 * (data[at + 5] >> 4 & 7))
-        has_size, has_checksum = bool(flags & 0x08), bool(flags & 0x04)
-        stated_bytes = int.from_bytes(data[at + 6 : at + 14], "little") if has_size else 0
-        at += 7 + 8 * has_size + 4 * (flags & 1)
-        blocks_bytes, at = _lz4_blocks(data, at, block_bytes_max, 4 if flags & 0x10 else 0)
-        at += 4 * has_checksum
-        yield ContentSize(stated_bytes, is_stated=True) if has_size else ContentSize(blocks_bytes, is_stated=False)
+def _lz4_frame(data: memoryview, at: int) -> tuple[ContentSize, int]:
+    flags, block_bytes_max = data[at + 4], 1 << (8 + 2 * (data[at + 5] >> 4 & 7))
+    has_size, has_checksum = bool(flags & 0x08), bool(flags & 0x04)
+    stated_bytes = int.from_bytes(data[at + 6 : at + 14], "little") if has_size else 0
+    at += 7 + 8 * has_size + 4 * (flags & 1)
+    blocks_bytes, at = _lz4_blocks(data, at, block_bytes_max, 4 if flags & 0x10 else 0)
+    return ContentSize(stated_bytes if has_size else blocks_bytes, has_size), at + 4 * has_checksum
 
 
 def _lz4_blocks(data: memoryview, at: int, block_bytes_max: int, checksum_bytes: int) -> tuple[int, int]:
