@@ -5,9 +5,10 @@ encoding; all other requests are kafka-python's classes.
 """
 
 import struct
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from kafka.protocol.admin import (
@@ -208,22 +209,18 @@ class Fetched:
 def write_fetch(
     correlation: int, error: int, session_id: int, partitions: list[Fetched], throttle_ms: int = 0
 ) -> bytes:
-    out = bytearray(struct.pack(">ihi", throttle_ms, error, session_id))
-    topics: dict[Key, list[Fetched]] = {}
-    for one in partitions:
-        topics.setdefault(one.key, []).append(one)
-    out += uvarint(len(topics) + 1)
-    for key, members in topics.items():
-        out += _key(key) + uvarint(len(members) + 1)
-        for one in members:
-            out += _FETCHED.pack(one.partition, one.error, one.high_watermark, one.last_stable, one.start)
-            out += b"\0" if one.aborted is None else uvarint(len(one.aborted) + 1)
-            for aborted in one.aborted or ():
-                out += _ABORTED.pack(*aborted, 0)
-            out += _PREFERRED + uvarint(len(one.records) + 1) + one.records
-            out += b"\0" if one.diverging is None else b"\1\0\x0d" + _DIVERGING.pack(*one.diverging, 0)
-        out += b"\0"
-    return framed(correlation, bytes(out + b"\0"))
+    head = struct.pack(">ihi", throttle_ms, error, session_id)
+    return framed(correlation, head + _by_topic(partitions, _fetched) + b"\0")
+
+
+def _fetched(one: Fetched) -> bytes:
+    out = bytearray(_FETCHED.pack(one.partition, one.error, one.high_watermark, one.last_stable, one.start))
+    out += b"\0" if one.aborted is None else uvarint(len(one.aborted) + 1)
+    for aborted in one.aborted or ():
+        out += _ABORTED.pack(*aborted, 0)
+    out += _PREFERRED + uvarint(len(one.records) + 1) + one.records
+    out += b"\0" if one.diverging is None else b"\1\0\x0d" + _DIVERGING.pack(*one.diverging, 0)
+    return bytes(out)
 
 
 @dataclass(slots=True)
@@ -262,18 +259,26 @@ class Produced:
 
 
 def write_produce(correlation: int, partitions: list[Produced], throttle_ms: int = 0) -> bytes:
-    out = bytearray()
-    topics: dict[Key, list[Produced]] = {}
+    return framed(correlation, _by_topic(partitions, _produced) + struct.pack(">ib", throttle_ms, 0))
+
+
+def _produced(one: Produced) -> bytes:
+    head = _FETCHED.pack(one.partition, one.error, one.base, one.append_time_ms, one.start)
+    return head + b"\1" + _string(one.message) + b"\0"
+
+
+_Answer = TypeVar("_Answer", Fetched, Produced)
+
+
+def _by_topic(partitions: Iterable[_Answer], write: Callable[[_Answer], bytes]) -> bytes:
+    """The array of topics, each with the array of its partitions."""
+    topics: dict[Key, list[_Answer]] = {}
     for one in partitions:
         topics.setdefault(one.key, []).append(one)
-    out += uvarint(len(topics) + 1)
-    for key, members in topics.items():
-        out += _key(key) + uvarint(len(members) + 1)
-        for one in members:
-            out += _FETCHED.pack(one.partition, one.error, one.base, one.append_time_ms, one.start)
-            out += b"\1" + _string(one.message) + b"\0"
-        out += b"\0"
-    return framed(correlation, bytes(out) + struct.pack(">ib", throttle_ms, 0))
+    written = (
+        _key(key) + uvarint(len(members) + 1) + b"".join(map(write, members)) + b"\0" for key, members in topics.items()
+    )
+    return uvarint(len(topics) + 1) + b"".join(written)
 
 
 @dataclass(slots=True)
