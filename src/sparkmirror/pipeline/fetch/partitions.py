@@ -14,6 +14,7 @@ from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
+from sparkmirror.pipeline.fetch.absences import Absences
 from sparkmirror.pipeline.fetch.connection import PartitionKey
 from sparkmirror.pipeline.fetch.loss import Loss
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -192,6 +193,7 @@ class Partitions:
         self._lost: dict[PartitionFetchState, None] = {}
         self._nodes: Counter[int] = Counter()
         self._homes: dict[int, _Home] = {}
+        self._absences = Absences()
         self._places: dict[PartitionFetchState, tuple[int, _Home | None, PartitionKey]] = {}
 
     def __iter__(self) -> Iterator[PartitionFetchState]:
@@ -310,6 +312,8 @@ class Partitions:
             self._nodes[node] += 1
             if home is not None:
                 home.put(key, fetch_state)
+        if node is None:
+            self._absences.forget(fetch_state)
         is_lost = node is None or fetch_state.topic_id == NO_TOPIC_ID
         _enter(self._lost, fetch_state, is_read and is_lost and not fetch_state.done)
         _enter(self._unasked, fetch_state, is_read)
@@ -348,18 +352,19 @@ class Partitions:
     def _ask(self, fetch_state: PartitionFetchState, now: float) -> None:
         _, home, key = self._places.get(fetch_state, (-1, None, None))
         if home is not None and key is not None:
-            home.ask(key, self._position(fetch_state, key, home, now))
+            position = self._position(fetch_state, key, home, now)
+            is_fetched = position is not None or fetch_state.is_chased
+            if not home.by_id and self._absences.is_back(fetch_state, is_fetched=is_fetched, now=now):
+                fetch_state.node = position = None
+            home.ask(key, position)
             may_change = fetch_state.not_before > now or bool(fetch_state.buckets)
             _enter(self._timed, fetch_state, may_change and not fetch_state.done)
 
     def _position(
         self, fetch_state: PartitionFetchState, key: PartitionKey, home: _Home, now: float
     ) -> FetchPosition | None:
-        if (
-            fetch_state.is_chased
-            or not fetch_state.may_read(now)
-            or (home.by_id and fetch_state.topic_id == NO_TOPIC_ID)
-        ):
+        is_unnamed = home.by_id and fetch_state.topic_id == NO_TOPIC_ID
+        if fetch_state.is_chased or is_unnamed or not fetch_state.may_read(now):
             return None
         bytes_max = min(self._bytes_max, fetch_state.grain_bytes(self._bytes_max))
         return FetchPosition(*key, fetch_state.offset, fetch_state.leader_epoch, bytes_max)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -70,6 +71,63 @@ def test_partitions_without_a_broker_are_looked_up_unless_they_rest() -> None:
     resting.not_before = 10.0
     assert partitions.leaderless(5.0) == [leaderless]
     assert partitions.leaderless(10.0) == [leaderless, resting]
+
+
+Pause = Callable[[PartitionFetchState, bool], None]
+
+
+def rest(each: PartitionFetchState, pauses: bool) -> None:
+    each.not_before = inf if pauses else 0.0
+
+
+PAUSES: list[Pause] = [
+    lambda each, pauses: setattr(each, "held_by_writer", pauses),
+    lambda each, pauses: setattr(each, "held_by_order", pauses),
+    rest,
+]
+
+
+@pytest.mark.parametrize("pause", PAUSES)
+def test_a_topic_that_may_be_another_one_since_it_was_fetched_is_looked_up_where_its_id_is_not_asked_for(
+    pause: Pause,
+) -> None:
+    partitions = Partitions(bytes_max=1)
+    each = fetch_state(partitions, 0)
+    assert list(partitions.wanted(1, by_id=False, now=5.0)) == [("orders", 0)]
+    pause(each, True)
+    for now in (10.0, 20.0):
+        assert partitions.wanted(1, by_id=False, now=now) == {}
+    pause(each, False)
+    assert partitions.wanted(1, by_id=False, now=20.1) == {}
+    assert partitions.leaderless(20.1) == [each]
+    each.node = 1
+    assert list(partitions.wanted(1, by_id=False, now=20.2)) == [("orders", 0)]
+
+
+@pytest.mark.parametrize(("by_id", "seconds"), [(True, 60.0), (False, 0.5)])
+def test_a_topic_that_is_asked_for_by_its_id_or_was_away_for_a_moment_is_not_looked_up(
+    by_id: bool, seconds: float
+) -> None:
+    partitions = Partitions(bytes_max=1)
+    each = fetch_state(partitions, 0)
+    assert partitions.wanted(1, by_id=by_id, now=5.0)
+    each.held_by_writer = True
+    assert not partitions.wanted(1, by_id=by_id, now=10.0)
+    each.held_by_writer = False
+    assert partitions.wanted(1, by_id=by_id, now=10.0 + seconds)
+
+
+def test_a_partition_that_was_read_ahead_or_looked_up_meanwhile_is_not_looked_up_once_more() -> None:
+    partitions = Partitions(bytes_max=1)
+    chased, moved = fetch_state(partitions, 0), fetch_state(partitions, 1)
+    assert len(partitions.wanted(1, by_id=False, now=5.0)) == 2
+    chased.is_chased, moved.held_by_writer = True, True
+    assert partitions.wanted(1, by_id=False, now=10.0) == {}
+    chased.is_chased, moved.held_by_writer = False, False
+    moved.node = None
+    assert partitions.leaderless(20.0) == [moved]
+    moved.node = 1
+    assert len(partitions.wanted(1, by_id=False, now=20.0)) == 2
 
 
 class Broker:
