@@ -8,6 +8,7 @@ from zlib import crc32
 
 from msgspec import Meta
 
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Epochs, Position, TopicPartition
 from sparkmirror.policy.rates import RateLimit
@@ -37,7 +38,7 @@ class Assigned:
     until the gap between the two is taken. `extent` is how far the target's log must reach, by the ledger; `found` is
     set when it does not, and says how far it does. `unknown` says why the start is unknown: the partition is then
     FAILED, and neither read nor stored. `append` is set for flows that keep offsets, which have an `extent` only where
-    they adopt a log.
+    they adopt a log. `committed_end` is what was committed in the target's partition, by the ledger; None if unknown.
     """
 
     partition: TopicPartition
@@ -50,6 +51,7 @@ class Assigned:
     found: Extent | None = None
     unknown: str = ""
     append: Append | None = None
+    committed_end: CommittedEnd | None = None
 
     @property
     def stands_at(self) -> Position:
@@ -72,6 +74,7 @@ class StoredAssigned:
     found: Extent | None
     unknown: Annotated[str, Meta(max_length=10_000)] = ""
     append: Append | None = None
+    committed: CommittedEnd | None = None
 
     @classmethod
     def of(cls, item: Assigned) -> Self:
@@ -88,6 +91,7 @@ class StoredAssigned:
             item.found,
             item.unknown,
             item.append,
+            item.committed_end,
         )
 
     def assigned(self) -> Assigned:
@@ -103,6 +107,7 @@ class StoredAssigned:
             *target,
             unknown=self.unknown,
             append=self.append,
+            committed_end=self.committed,
         )
 
 

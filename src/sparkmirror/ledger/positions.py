@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.stored_json import Moment, Name, Number, Offset, TopicName, decode, decode_or_none, encode
@@ -38,7 +39,8 @@ class PositionRecord:
     `released` says that the task gave the partition up. Generations grow over all runs; equal ones of two runs show
     that one of them was replaced. `extent` is the least end of the target's log; None if unknown. `is_aligned` says
     that the target has all records before the position at their own offsets, and nothing else; `sequence` is then the
-    number that the flow's producer gives the next record there, None if unknown.
+    number that the flow's producer gives the next record there, None if unknown. `committed_end` is set where the
+    position was written in a transaction: what its producer has committed in the target's partition.
     """
 
     position: Position
@@ -49,6 +51,7 @@ class PositionRecord:
     extent: Extent | None = None
     is_aligned: bool = False
     sequence: int | None = None
+    committed_end: CommittedEnd | None = None
 
     def outdates(self, generation: int | None) -> bool:
         """Whether Connect's record, written by a task of that generation, is of a writer that was replaced before: it
@@ -94,6 +97,18 @@ class _Stored:
 class _StoredAligned(_Stored):
     aligned: bool = False
     sequence: Number | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredCommitted(_Stored):
+    committed: CommittedEnd | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredAny(_StoredAligned):
+    """Of any kind, as it is read."""
+
+    committed: CommittedEnd | None = None
 
 
 def producer_key(source_alias: str) -> bytes:
@@ -163,9 +178,11 @@ def decode_accepted(value: bytes | None) -> Accepted | None:
 
 def encode_value(record: PositionRecord) -> bytes:
     """Compact JSON; `offset` is the next one to mirror."""
-    kind, more = _Stored, dict[str, int | None]()
+    kind, more = _Stored, dict[str, int | CommittedEnd | None]()
     if record.is_aligned:
         kind, more = _StoredAligned, {"aligned": True, "sequence": record.sequence}
+    elif record.committed_end is not None:
+        kind, more = _StoredCommitted, {"committed": record.committed_end}
     stored = kind(
         offset=record.position.offset,
         epochs=record.position.epochs,
@@ -184,10 +201,10 @@ def decode_value(value: bytes | None) -> PositionRecord | None:
     """The record, None for a tombstone. Members that a later version may add are ignored. Raises ProtocolError."""
     if value is None:
         return None
-    stored = decode(value, _StoredAligned, _WHAT)
+    stored = decode(value, _StoredAny, _WHAT)
     position = Position(stored.offset, stored.epochs, stored.id)
     writer = stored.generation, stored.task, stored.released, stored.run
-    return PositionRecord(position, *writer, stored.target, stored.aligned, stored.sequence)
+    return PositionRecord(position, *writer, stored.target, stored.aligned, stored.sequence, stored.committed)
 
 
 def decode_tenure(value: bytes) -> Tenure:

@@ -134,12 +134,12 @@ def look_at_target(
     records: Mapping[TopicPartition, PositionRecord],
     remote_topic: Callable[[str], str],
 ) -> list[Assigned]:
-    """The partitions with their extents by the ledger, and with `found` if the target's log is shorter.
+    """The partitions with what the ledger has of the target's log, and with `found` if that is shorter.
 
-    A partition that is mirrored to another topic now has no extent, nor has one whose position was altered since, as by
-    an operator: a flow that starts again on purpose has lost nothing. A partition without a leader is not judged.
+    A partition that is mirrored to another topic now has nothing of it, nor has one whose position was altered since,
+    as by an operator: a flow that starts again on purpose has lost nothing. A partition without a leader is not judged.
     """
-    items = [replace(item, extent=_known(records.get(item.partition), item, remote_topic)) for item in items]
+    items = [_with_end(records.get(item.partition), item, remote_topic) for item in items]
     found = _find(target, [(item.extent.topic, item.partition.partition) for item in items if item.extent is not None])
     judged = []
     for item in items:
@@ -150,12 +150,15 @@ def look_at_target(
     return judged
 
 
-def _known(record: PositionRecord | None, item: Assigned, remote_topic: Callable[[str], str]) -> Extent | None:
-    if record is None or record.extent is None or item.unknown:
-        return None
-    topic = remote_topic(item.partition.topic)
-    is_ours = record.position.offset == item.stands_at.offset and record.extent.topic == topic
-    return record.extent if is_ours else None
+def _with_end(record: PositionRecord | None, item: Assigned, remote_topic: Callable[[str], str]) -> Assigned:
+    extent = None if record is None else record.extent
+    if record is None or item.unknown or record.position.offset != item.stands_at.offset:
+        return replace(item, extent=None, committed_end=None)
+    if extent is None:
+        return replace(item, extent=None, committed_end=record.committed_end)
+    if extent.topic != remote_topic(item.partition.topic):
+        return replace(item, extent=None, committed_end=None)
+    return replace(item, extent=extent, committed_end=record.committed_end)
 
 
 def _find(target: Admin, wanted: Iterable[tuple[str, int]]) -> dict[TopicPartition, Extent]:

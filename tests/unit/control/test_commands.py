@@ -29,6 +29,7 @@ from sparkmirror.control.commands import (
     in_parts,
     is_growth,
 )
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.model import Position, TopicPartition
 
 offsets = st.integers(0, (1 << 63) - 2)
@@ -64,7 +65,10 @@ commands = (
     )
 )
 
-ASSIGN = Assign("run", 4, 1, (Assigned(TopicPartition("orders", 3), 42, ((5, 7),), UUID(int=9), end=50),))
+ASSIGNED = Assigned(
+    TopicPartition("orders", 3), 42, ((5, 7),), UUID(int=9), end=50, committed_end=CommittedEnd(7, 3, 9)
+)
+ASSIGN = Assign("run", 4, 1, (ASSIGNED,))
 
 
 @given(commands)

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from sparkmirror.errors import ProtocolError
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import (
     LOG_HEADER,
@@ -48,6 +49,9 @@ def test_records_survive_the_round_trip() -> None:
     assert encode_value(aligned) == encode_value(LANDED)[:-1] + more, "without it, as ever"
     assert decode_value(encode_value(replace(aligned, sequence=0))) == replace(aligned, sequence=0)
     assert decode_value(None) is None
+    committed = replace(LANDED, committed_end=CommittedEnd(7, 3, 9))
+    assert decode_value(encode_value(committed)) == committed
+    assert encode_value(committed) == encode_value(LANDED)[:-1] + b',"committed":[7,3,9]}'
 
 
 def test_the_producer_of_a_flow_that_keeps_offsets_is_no_position() -> None:

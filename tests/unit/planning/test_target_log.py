@@ -5,6 +5,7 @@ from uuid import UUID
 
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
@@ -46,3 +47,22 @@ def test_only_where_the_target_was_cut_back_is_anything_found() -> None:
         "again": Extent("A.again", OTHER, 7),
         "gone": Extent("A.gone", NO_TOPIC_ID, 0),
     }
+
+
+def test_what_was_committed_is_known_where_the_position_still_counts_for_that_topic() -> None:
+    """Another program may have committed more behind a position of ours that Connect's has left."""
+    end = CommittedEnd(7, 3, 9)
+    records = {
+        where: PositionRecord(Position(300), 1, 0, extent=Extent(f"A.{name}", ONE, 300), committed_end=end)
+        for name, where in PARTITIONS.items()
+    }
+    first, second = PARTITIONS["whole"], PARTITIONS["cut"]
+    records[second] = PositionRecord(Position(300), 1, 0, committed_end=end)
+    items = [Assigned(where, 0 if name == "reset" else 300) for name, where in PARTITIONS.items()]
+    remote = {name: f"A.{name}" for name in PARTITIONS} | {"renamed": "B.renamed"}
+    judged = {
+        item.partition: item.committed_end
+        for item in look_at_target(Target(), items, records, remote.__getitem__)  # type: ignore[arg-type]
+    }
+    assert (judged[first], judged[second]) == (end, end), "with an extent, or before it is known"
+    assert {where.topic for where, found in judged.items() if found is None} == {"renamed", "reset"}

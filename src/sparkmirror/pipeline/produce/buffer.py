@@ -16,7 +16,6 @@ from sparkmirror.batch.unpacking import USUAL_SHARE, Unpacking
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
-from sparkmirror.pipeline.produce.in_flight import InFlight
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.packing import AS_THEY_ARE, Linger, Packing
 from sparkmirror.pipeline.produce.partition_life import PartitionLife
@@ -34,7 +33,7 @@ class PartitionBuffer(PartitionLife):
     """
 
     __slots__ = (
-        "_clock", "_handed_on", "_in_flight", "_packing", "_target", "_waiting", "is_lane", "is_ledger", "limits",
+        "_clock", "_handed_on", "_packing", "_target", "_waiting", "is_lane", "is_ledger", "limits",
         "linger", "position", "progressed_at", "round_trip", "route", "slot", "turns", "unpacking",
     )  # fmt: skip
 
@@ -65,7 +64,7 @@ class PartitionBuffer(PartitionLife):
         self.unpacking = unpacking or Unpacking()
         self.linger = Linger(packing.linger_seconds, packing.batch_bytes, clock)
         self.round_trip = RoundTrip()
-        self._waiting, self._in_flight = WaitingRuns(self.linger), InFlight(source)
+        self._waiting = WaitingRuns(self.linger)
 
     @property
     def target(self) -> TopicPartition:
@@ -349,6 +348,7 @@ class PartitionBuffer(PartitionLife):
         lost = self.committed.order != (self.turns, self.position) or not self.idle
         self.move_to(*self.committed)
         self.rewind()
+        self._in_flight.has_open = False
         if lost:
             self._change(Event.ROLLED_BACK)
         return lost

@@ -111,6 +111,7 @@ class SequenceGate:
     def _restart(self, buffer: PartitionBuffer, assigned: Assigned) -> None:
         start = assigned.stands_at
         buffer.restart_at(Place(start.offset, Lineage.of(start)))
+        buffer.know_committed_end(buffer.committed_end or assigned.committed_end)
 
     def take_run(self, delivery: Delivery) -> PartitionBuffer | None:
         """Queue a run; returns its buffer, which may now have a batch to send."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from sparkmirror.batch.header import BatchHeader, parse_header, stamp
 from sparkmirror.batch.merging import IN_FLIGHT_MAX
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.partition_state import Event, Sending, follow
@@ -21,9 +22,10 @@ REMEMBERED_SECONDS: Final = 60.0
 
 
 class InFlight:
-    """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one."""
+    """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one. `has_open`: the open
+    transaction has some."""
 
-    __slots__ = ("_again", "_sequence", "batches", "identity", "is_known", "sending", "source")
+    __slots__ = ("_again", "_sequence", "batches", "has_open", "identity", "is_known", "sending", "source")
 
     def __init__(self, source: TopicPartition) -> None:
         self.source = source
@@ -33,6 +35,7 @@ class InFlight:
         self.identity = (-1, -1)
         self._sequence = 0
         self.is_known = False
+        self.has_open = False
 
     def _change(self, event: Event) -> None:
         self.sending = follow(self.sending, event, self.source)
@@ -112,6 +115,7 @@ class InFlight:
         sequence = self._sequence
         stamp(data, 0, header, *self.identity, sequence, transactional)
         self._sequence = (sequence + header.records_count) & _SEQUENCE_MASK
+        self.has_open = transactional
         return sequence
 
     @property
@@ -169,6 +173,11 @@ class InFlight:
             return
         self._again.extend(batch for batch in self.batches if not batch.acknowledged)
         self._change(Event.ANSWERED if self._again else Event.ALL_TAKEN)
+
+    @property
+    def sent_end(self) -> CommittedEnd | None:
+        """Behind what the open transaction has; None if it has nothing."""
+        return CommittedEnd(*self.identity, self._sequence) if self.has_open else None
 
     # Giving up, and keeping.
 

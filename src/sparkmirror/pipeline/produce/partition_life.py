@@ -2,8 +2,10 @@
 
 from typing import ClassVar
 
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import AckedPosition
+from sparkmirror.pipeline.produce.in_flight import InFlight
 from sparkmirror.pipeline.produce.partition_state import Event, State, follow
 
 
@@ -11,9 +13,13 @@ class PartitionLife(AckedPosition):
     """Below the source offset `apart_until` batches go out one by one, since the target refused one that several may
     have become: those before the bad one are taken then. `is_failed` and `is_held` follow from `state`; `reason` and
     `failures` are of the last failure and of those since the last acknowledgement, or, if its records go to several
-    partitions in transactions, the last commit of some; `retry_at` is a monotonic time, 0 where no retry is due."""
+    partitions in transactions, the last commit of some; `retry_at` is a monotonic time, 0 where no retry is due.
+    `committed_end` is up to where what was sent to the target partition is committed; None if that is not known."""
 
-    __slots__ = ("apart_until", "failures", "is_failed", "is_held", "reason", "rests", "retry_at", "state")
+    __slots__ = (
+        "_in_flight", "apart_until", "committed_end", "failures", "is_failed", "is_held", "reason", "rests", "retry_at",
+        "state",
+    )  # fmt: skip
 
     keeps_offsets: ClassVar[bool] = False
     """Whether records stand on the target where the source has them, as in `pipeline.produce.aligned_buffer`."""
@@ -27,6 +33,8 @@ class PartitionLife(AckedPosition):
         self.retry_at = 0.0
         self.rests = False
         self.apart_until = 0
+        self._in_flight = InFlight(source)
+        self.committed_end: CommittedEnd | None = None
 
     def _change(self, event: Event) -> None:
         self.state = state = follow(self.state, event, self.source)
@@ -50,6 +58,22 @@ class PartitionLife(AckedPosition):
         if self.failures and not self.is_failed and self.place != self.committed:
             self.failures = 0
         super().commit()
+
+    # Transactions.
+
+    @property
+    def coming_end(self) -> CommittedEnd | None:
+        """What `committed_end` is once the open transaction is committed."""
+        return self._in_flight.sent_end or self.committed_end
+
+    def commit_sent(self) -> None:
+        """The transaction that has what was sent is committed."""
+        self.committed_end, self._in_flight.has_open = self.coming_end, False
+
+    def know_committed_end(self, end: CommittedEnd | None) -> None:
+        self.committed_end = end
+
+    # Failing, and coming back.
 
     def refuse_row(self) -> None:
         """A row does not continue the partition: rows are dropped until the reader sends `position` again."""

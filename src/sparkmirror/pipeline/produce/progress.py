@@ -297,8 +297,8 @@ class Progress:
         )
         lots.setdefault(home, []).append(Entry(key, connect.encode_value(position.offset), forget, headers))
         self._extents[where] = buffer.extent
-        writer = generation, self._task, released, self._run
-        record = PositionRecord(position, *writer, buffer.extent, buffer.keeps_offsets, buffer.sequence)
+        more = buffer.extent, buffer.keeps_offsets, buffer.sequence, buffer.coming_end
+        record = PositionRecord(position, generation, self._task, released, self._run, *more)
         value = positions.encode_value(record)
         entry = Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
         lots.setdefault(self._homes.positions, []).append(entry)
