@@ -54,6 +54,8 @@ class Leaders:
         self.topic_keys: dict[str, bytes] = {}
         """The same as their 16 bytes, as requests have them."""
         self._asked_at: dict[str, float] = {}
+        self.doubted: set[TopicPartition] = set()
+        """Those whose leader was in doubt, or has changed, since the set was last emptied."""
         self.problem = ""
 
     def of(self, partition: TopicPartition) -> int | None:
@@ -96,6 +98,8 @@ class Leaders:
         self._pause = _PAUSE_SECONDS
         view: ClusterView = outcome.result
         self.addresses.update(view.brokers)
+        known = self._leaders
+        self.doubted.update(where for where, node in view.leaders.items() if known.get(where, node) != node)
         self._leaders.update(view.leaders)
         self.topic_ids.update(view.topic_ids)
         self.topic_keys.update((topic, found.bytes) for topic, found in view.topic_ids.items())
@@ -105,6 +109,7 @@ class Leaders:
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Look these leaders up again before they are used."""
         for partition in partitions:
+            self.doubted.add(partition)
             self._leaders.pop(partition, None)
 
     def forget_node(self, node: int) -> None:
