@@ -19,6 +19,7 @@ from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
@@ -81,6 +82,14 @@ class Mirrored:
         places = [known.get(TopicPartition(self.topic, number)) for number in range(self.partitions)]
         return [0 if place is None else place.offset for place in places]
 
+    def committed_ends(self) -> list[CommittedEnd | None]:
+        """What the producers of the stored positions have committed, by partition."""
+        with LedgerReader(self.target, ledger_topics(self.alias), self.connector) as ledger:
+            ledger.read_to_end()
+            records = ledger.view.records
+        found = (records.get(TopicPartition(self.topic, number)) for number in range(self.partitions))
+        return [None if record is None else record.committed_end for record in found]
+
     def arrival(self) -> Arrival:
         """What a read_committed consumer sees."""
         return read_arrival(self.servers, self.remote, self.partitions)
@@ -95,6 +104,7 @@ class OneTask:
         *,
         exactly_once: bool,
         starts: Sequence[int] = (),
+        ends: Sequence[CommittedEnd | None] = (),
         timeout_ms: int = 60_000,
         way: str = "",
         clock: Clock = SYSTEM_CLOCK,
@@ -104,6 +114,7 @@ class OneTask:
         self._flow = flow
         self._way = way
         self._starts = list(starts) or [0] * flow.partitions
+        self._ends = list(ends) or [None] * flow.partitions
         self._places = [Place(start, start) for start in self._starts]
         self._ring = Ring(1 << 20)
         self.sender = self._sender(exactly_once=exactly_once, timeout_ms=timeout_ms)
@@ -113,7 +124,10 @@ class OneTask:
         name, spare = (transactional_id(flow.connector, number) for number in (0, 1))
         with open_admin(flow.target, "test") as admin:
             identity, other = init_producer_ids(admin, [name, spare], timeout_ms).values()
-        assigned = [Assigned(TopicPartition(flow.topic, number), at) for number, at in enumerate(self._starts)]
+        assigned = [
+            Assigned(TopicPartition(flow.topic, number), at, committed_end=end)
+            for number, (at, end) in enumerate(zip(self._starts, self._ends, strict=True))
+        ]
         plan = PlanRow(
             0, "run", 1, 1, identity.producer_id, identity.epoch, self._ring.address, 25,
             tuple((one, slot) for slot, one in enumerate(assigned)), spare=(1, *other),

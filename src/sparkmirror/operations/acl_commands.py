@@ -22,6 +22,7 @@ groups = billing
 """
 _OPTIONAL = "sync.group.offsets.enabled = true\nprogress.group.id = GROUP\ncanary.interval.seconds = 10\n"
 _OPTIONAL += "preserve.offsets.enabled = true\npreserve.offsets.filler = write-markers"
+_ONCE = "T.exactly.once.source.support = enabled"
 _HEAD = """\
 # What a mirror must be allowed to do
 
@@ -79,9 +80,11 @@ def _by_cluster(grants: Iterable[Grant]) -> list[tuple[str, list[Grant]]]:
 
 def render_manual() -> str:
     """The text of docs/permissions.md."""
-    plain, whole = (_example(more) for more in ("", _OPTIONAL))
+    plain, whole, once = (_example(more) for more in ("", _OPTIONAL, _ONCE))
     usual = list(list_all(plain))
     asked = [grant for grant in list_all(whole) if grant not in usual]
+    known = {grant.feature for grant in usual}
+    asked += [grant for grant in list_all(once) if grant.feature not in known]
     lines = [_HEAD]
     for alias, grants in _by_cluster(usual):
         which = "source `S`" if alias == "S" else "target `T`"

@@ -180,6 +180,11 @@ def _of_target(flow: FlowConfig) -> Iterator[Grant]:
         "with exactly-once the flow does not begin; else an older instance is not fenced",
         required=flow.is_exactly_once,
     )  # fmt: skip
+    if flow.is_exactly_once:
+        yield Grant(
+            alias, remote, ("READ",), "ending transactions that lie open (exactly.once.source.support)",
+            "records of an aborted transaction that brokers left open come twice", part=Part.REMOTE,
+        )  # fmt: skip
     yield Grant(
         alias, (Resource(Kind.GROUP, SHARING_GROUP),), ("READ",), "sharing flows between processes",
         "a process works alone, and a second one takes its flows over",

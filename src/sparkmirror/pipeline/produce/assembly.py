@@ -8,6 +8,7 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.fencing import ProducerIdentity, transactional_id
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.open_transactions import Looks
 from sparkmirror.pipeline.produce.aligned_answers import AlignedAnswers
 from sparkmirror.pipeline.produce.aligned_gate import AlignedGate
 from sparkmirror.pipeline.produce.aligned_offsets import AlignedBatches, AlignedOffsets, AlignmentOptions
@@ -84,8 +85,7 @@ def assemble(
         options.progress, plan.task, plan.offsets_partitions, plan.run,
         in_transactions=in_transactions, lost=task_metrics.lost, marks_from=plan.marks_from, clock=clock,
     )  # fmt: skip
-    limits = TargetLimits(options.target, background)
-    aligned = options.alignment
+    limits, aligned = TargetLimits(options.target, background), options.alignment
     gate = (SequenceGate if aligned is None else AlignedGate)(
         peer, progress, task_metrics, limits, options.packing, effects, options.on_data_loss, clock
     )  # fmt: skip
@@ -102,8 +102,9 @@ def assemble(
         brokers.dialect = None
         own, *spare = (_seat(options, background, selector, *seat) for seat in _seats(plan))
         guarantee = ExactlyOnce(
-            options.transactions, plan.task, own, progress, ledger_flush, effects, spare[0] if spare else None, clock
-        )
+            options.transactions, plan.task, own, progress, ledger_flush, effects, Looks(options.target, background),
+            brokers.doubted, spare[0] if spare else None, clock,
+        )  # fmt: skip
     next_batches = (NextBatches if aligned is None else AlignedBatches)(
         gate.buffers, guarantee, brokers, progress, limits, drain, effects, clock
     )

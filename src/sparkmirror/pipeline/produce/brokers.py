@@ -105,6 +105,11 @@ class Brokers:
         self.changes += 1
         self._leaders.forget(partitions)
 
+    @property
+    def doubted(self) -> set[TopicPartition]:
+        """Partitions whose leader was in doubt since the set was last emptied."""
+        return self._leaders.doubted
+
     def poll(self) -> None:
         """Start a look-up if one is needed and allowed by the back-off."""
         self._leaders.poll()

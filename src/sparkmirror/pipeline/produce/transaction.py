@@ -24,11 +24,12 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.effects import Abort, Commit, Effects, Refuse, RollBack, Speak
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
+from sparkmirror.pipeline.produce.left_open import LeftOpen
 from sparkmirror.pipeline.produce.progress import Progress
-from sparkmirror.pipeline.produce.transaction_intake import TransactionIntake
+from sparkmirror.pipeline.produce.transaction_intake import AsksLeaders, TransactionIntake
 from sparkmirror.pipeline.produce.transaction_phase import NOTHING_OPEN, Phase, TransactionOptions
 from sparkmirror.pipeline.produce.transactional_producer import Fencing, TransactionalProducer
-from sparkmirror.pipeline.produce.unfinished import Leftovers, Seat
+from sparkmirror.pipeline.produce.unfinished import Seat
 
 log = logging.getLogger(__name__)
 
@@ -67,16 +68,18 @@ class ExactlyOnce(TransactionIntake):
         progress: Progress,
         ledger_flush: LedgerFlush,
         effects: Effects,
+        looks: AsksLeaders,
+        doubted: set[TopicPartition],
         spare: Seat | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`spare` is used while a transaction under `seat`'s transactional id cannot end."""
-        super().__init__(TransactionalProducer(task, seat, spare, clock), options, effects, clock)
-        self._options = options
-        self._task = task
+        """`spare` is used while a transaction under `seat`'s transactional id cannot end; `doubted` is as
+        TransactionIntake has it."""
+        producer = TransactionalProducer(task, seat, spare, clock)
+        super().__init__(task, producer, options, effects, looks, doubted, clock)
         self._progress = progress
         self._ledger_flush = ledger_flush
-        self._must_roll_back = False
+        self._must_roll_back = self._commits_lot = False
         self._roll_back_by = 0.0
         self._look_at = 0.0
         self._believe_until = _NEVER
@@ -102,15 +105,16 @@ class ExactlyOnce(TransactionIntake):
         if self.phase is Phase.OPEN:
             own = self._cadence.due_at
         elif self.phase is Phase.READY:
-            own = 0.0 if self._leftovers.wanted else self._cadence.resume_at or self._cadence.status_at
+            own = 0.0 if self._left_open.wanted else self._cadence.resume_at or self._cadence.status_at
         if not self._producer.busy:
             own = min(own, self._added.due_at)
-        return min(own, self._producer.wake_at)
+        return min(own, self._producer.wake_at, self._left_open.look_at)
 
     def poll(self, now: float) -> None:
         if self._must_roll_back and (now >= self._roll_back_by or self._contents.is_answered):
             self._start_over()
         self._producer.poll(now)
+        self._look_for_open(now)
         phase = self.phase
         if phase is Phase.OPEN:
             if now >= self._cadence.due_at or self._cadence.is_full:
@@ -118,8 +122,8 @@ class ExactlyOnce(TransactionIntake):
         elif phase is Phase.CLOSING:
             self._end_if_settled(now)
         elif phase is Phase.READY:
-            if self._leftovers.wanted:
-                self._clear_leftovers()
+            if self._left_open.wanted:
+                self._end_left_open()
             elif now >= self._cadence.resume_at:
                 self._go_on(now)
         elif phase is Phase.STARTING:
@@ -140,11 +144,15 @@ class ExactlyOnce(TransactionIntake):
         if now >= self._cadence.status_at:
             self._close(now)
 
-    def _clear_leftovers(self) -> None:
+    def _end_left_open(self) -> None:
+        """A coordinator that is silent for long may have aborted an empty transaction that is to be committed: that is
+        asked again, and not given up."""
         if not self._producer.busy:
             self.phase = Phase.ADDING
-            self._look_at = self._clock.monotonic() + self._options.silence_seconds_max
-            self._producer.add(self._leftovers.next_lot())
+            lot, self._commits_lot = self._left_open.next_lot()
+            silence = _NEVER if self._commits_lot else self._options.silence_seconds_max
+            self._look_at = self._clock.monotonic() + silence
+            self._producer.add(lot)
 
     def finish(self) -> bool:
         """Commit the open transaction, with the last positions, offset maps and status; without them while a broker
@@ -249,7 +257,7 @@ class ExactlyOnce(TransactionIntake):
         self._forget_transaction()
         self._effects.append(RollBack())
         self._producer.change_to_spare()
-        self._leftovers = Leftovers()
+        self._left_open = LeftOpen()
         self._must_roll_back = False
         self.phase = Phase.STARTING
 
@@ -260,6 +268,8 @@ class ExactlyOnce(TransactionIntake):
 
     def take(self, outcome: Outcome) -> None:
         self._producer.take(outcome)
+        if outcome.key == self._looks.key:
+            self._take_found(outcome)
 
     def serve(self) -> None:
         answer = self._producer.serve()
@@ -285,7 +295,7 @@ class ExactlyOnce(TransactionIntake):
         elif self.phase is Phase.ENDING:
             self._take_committed(answer)
         elif self.phase is Phase.ADDING:
-            self._take_added_leftovers(answer)
+            self._take_added_lot(answer)
         elif self.phase is Phase.CLEARING:
             self._take_cleared(answer)
         else:
@@ -293,7 +303,10 @@ class ExactlyOnce(TransactionIntake):
 
     def _take_committed(self, answer: Answer) -> None:
         self._producer.adopt(answer)
-        self._cadence.commit(self._clock.monotonic())
+        if not self._left_open.clear_lot():
+            self._cadence.commit(self._clock.monotonic())
+        for buffer in self._contents.all:
+            buffer.commit_sent()
         self._forget_transaction()
         self._effects.append(Commit())
         self.phase = Phase.READY
@@ -310,19 +323,23 @@ class ExactlyOnce(TransactionIntake):
     def _refuse(self, where: TopicPartition, code: int) -> None:
         self._effects.append(Refuse(where, f"the target refuses it in a transaction: {error_name(code)}"))
 
-    def _take_added_leftovers(self, answer: Answer) -> None:
-        """Take the answer about leftovers. A deleted topic has none; another refused partition is tried again."""
-        for where, code in self._leftovers.drop_refused(answer.refused).items():
+    def _take_added_lot(self, answer: Answer) -> None:
+        """Take the answer about what lies open. In a deleted topic nothing does; another refused partition is tried
+        again."""
+        for where, code in self._left_open.drop_refused(answer.refused).items():
             self._refuse(where, code)
         if answer.refused:
             self._get_ready()
+            return
+        if self._commits_lot:
+            self._end(self._clock.monotonic())
             return
         self.phase = Phase.CLEARING
         self._producer.end(commits=False)
 
     def _take_cleared(self, answer: Answer) -> None:
         self._producer.adopt(answer)
-        self._leftovers.clear_lot()
+        self._left_open.clear_lot()
         self._get_ready()
 
     def _take_identity(self, answer: Answer) -> None:
@@ -400,7 +417,7 @@ class ExactlyOnce(TransactionIntake):
     def _start_over(self) -> None:
         ends = self._roll_back_by > 0 and self._contents.is_answered
         self._must_roll_back = False
-        self._leftovers.note(self._contents.all)
+        self._left_open.note(self._contents.all)
         self._forget_transaction()
         self._cadence.begin_anew()
         self._effects.append(RollBack())

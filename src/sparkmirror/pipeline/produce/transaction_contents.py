@@ -20,6 +20,9 @@ class TransactionContents:
         """A batch of it goes out."""
         self._unsettled[buffer] = None
 
+    def __contains__(self, buffer: PartitionBuffer) -> bool:
+        return buffer in self._unsettled or buffer in self._touched
+
     def add_range(self, source: PartitionBuffer, lanes: Iterable[PartitionBuffer]) -> None:
         """Records of the source wait in these lanes."""
         self._unsettled.update(dict.fromkeys(lanes))

@@ -1,17 +1,11 @@
-"""Transactions that have ended badly: one that is decided and cannot end, and what an aborted one may have left open.
+"""A transaction that is decided and cannot end.
 
 While a partition of the target is away, the coordinator of a decided transaction answers CONCURRENT_TRANSACTIONS: no
 other transaction begins under that transactional id until a marker stands in each of its partitions. The task goes on
 under another id, its spare one. It never writes under this one again: a planner that takes the flow over meanwhile
-leaves it alone (`planning.fencing`), and so does not fence it.
-
-If a partition has no leader when its transaction ends, brokers (4.3 was looked at) take it for deleted and leave its
-marker out. The records stay open there, and the next commit of the same producer commits them with its own. So what
-goes to such a partition waits until the partition is reached again and an empty transaction was aborted over it: the
-marker of that one ends both. Owned by `pipeline.produce.transaction`.
+leaves it alone (`planning.fencing`), and so does not fence it. Owned by `pipeline.produce.transaction`.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,46 +92,3 @@ class Unfinished:
     def close(self) -> None:
         if self._seat is not None:
             self._seat.coordinator.close()
-
-
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
-_NOT_THERE: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
-
-
-class Leftovers:
-    """The partitions that an aborted transaction may have left open; records wait for those in `wanted`, which are
-    reachable."""
-
-    def __init__(self) -> None:
-        self._partitions: set[TopicPartition] = set()
-        self._lot: tuple[TopicPartition, ...] = ()
-        self.wanted: set[TopicPartition] = set()
-
-    def note(self, buffers: Iterable[PartitionBuffer]) -> None:
-        """The transaction with records of these buffers is aborted. The ledger's records come with the next one,
-        newer."""
-        self._partitions.update(buffer.target for buffer in buffers if not buffer.is_ledger)
-
-    def hold_back(self, buffer: PartitionBuffer) -> bool:
-        """Whether the buffer's partition must be cleared before a record goes there."""
-        if buffer.target not in self._partitions:
-            return False
-        self.wanted.add(buffer.target)
-        return True
-
-    def next_lot(self) -> tuple[TopicPartition, ...]:
-        """All wanted partitions, for one empty transaction."""
-        self._lot = tuple(sorted(self.wanted))
-        return self._lot
-
-    def drop_refused(self, refused: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Remove the refused partitions; returns the reasons to report."""
-        self._partitions -= {where for where, code in refused.items() if code in _NOT_THERE}
-        said = {where: code for where, code in refused.items() if code == _TOPIC_AUTHORIZATION_FAILED}
-        self.wanted.intersection_update(self._partitions - said.keys())
-        return said
-
-    def clear_lot(self) -> None:
-        """The aborted marker stands in all partitions of the lot."""
-        self._partitions.difference_update(self._lot)
-        self.wanted.difference_update(self._lot)

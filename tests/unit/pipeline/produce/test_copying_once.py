@@ -2,18 +2,20 @@
 
 As `test_copying`, with a target that keeps Kafka's rules for transactional producers of the second protocol (KIP-890):
 what is committed there must at every step be the source's beginning, each record once and in order, and the committed
-position must be where exactly that ends.
+position must be where exactly that ends. Brokers leave markers out where a partition has no leader (`is_led`), of
+commits and aborts, and the task starts again from what is stored.
 """
 
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.pipeline.produce.applied_effects import AtOnce
+from tests.unit.pipeline.produce.asked_leaders import AskedLeaders
 from tests.unit.pipeline.produce.test_copying import SEQUENCES, WHERE, Ring, Source
 
 from sparkmirror.batch.header import parse_header
@@ -21,7 +23,9 @@ from sparkmirror.batch.records import decode_records
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.wire.coordinator import AddPartitions, Answer, EndTransaction, Initialize, Question
-from sparkmirror.ledger import connect
+from sparkmirror.kafka.wire.open_transactions import OpenTransaction
+from sparkmirror.ledger import connect, positions
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.answers import BatchOutcome, judge, leaves_doubt
@@ -48,6 +52,15 @@ MM2 = Connector.of_dedicated_mode("A")
 TOPICS = ledger_topics("A")
 
 
+class Written(NamedTuple):
+    """A batch whose transaction has no marker in its partition. `is_committed`: it was decided so."""
+
+    where: TopicPartition
+    data: bytes
+    last: OpenTransaction
+    is_committed: bool = False
+
+
 class Target:
     """Brokers and coordinator: one producer's transactions over partitions for data and the ledger's."""
 
@@ -56,12 +69,13 @@ class Target:
         self.epoch = 0
         self.log: list[int] = []
         self.position = 0
-        self._open: list[tuple[TopicPartition, bytes]] = []
+        self.end_stored: CommittedEnd | None = None
+        self._open: list[Written] = []
         self._next: dict[TopicPartition, int] = {}
         self._last: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._committed_epoch = -1
         self._added: set[TopicPartition] = set()
-        self._left: list[tuple[TopicPartition, bytes]] = []
+        self._left: list[Written] = []
 
     def append(self, where: TopicPartition, data: bytes) -> int:
         header = parse_header(data, 0)
@@ -76,7 +90,7 @@ class Target:
             return 45
         self._next[where] = (header.base_sequence + header.records_count) % SEQUENCES
         last.append(batch)
-        self._open.append((where, data))
+        self._open.append(Written(where, data, OpenTransaction(0, self.epoch, self._next[where] - 1)))
         return 0
 
     def add(self, epoch: int, partitions: Iterable[TopicPartition]) -> Answer:
@@ -85,20 +99,26 @@ class Target:
         self._added.update(partitions)
         return Answer(0)
 
-    def end(self, epoch: int, *, commits: bool) -> Answer:
-        """EndTxn; the same again is answered the same. A marker ends all that is open where it stands."""
+    def end(self, epoch: int, *, commits: bool, is_led: bool) -> Answer:
+        """EndTxn; the same again is answered the same."""
         if epoch != self.epoch and epoch != self._committed_epoch:
             return Answer(47)
         if epoch == self.epoch:
-            marked = self._added | {where for where, _ in self._open}
-            ended = [(where, data) for where, data in self._left if where in marked]
-            self._left = [(where, data) for where, data in self._left if where not in marked]
-            for where, data in (*ended, *self._open) if commits else ():
-                for record in decode_records(data):
-                    self._commit(where, record.key, record.value)
+            self._decide(commits=commits, is_led=is_led)
             self._committed_epoch = epoch
-            self._bump()
         return Answer(0, ProducerIdentity(PRODUCER, self.epoch))
+
+    def _decide(self, *, commits: bool, is_led: bool) -> None:
+        """A marker ends all that is open where it stands. A partition for data without a leader gets none."""
+        marked = self._added | {one.where for one in self._open}
+        marked = {where for where in marked if is_led or where not in self.data}
+        lying = [*self._left, *(one._replace(is_committed=commits) for one in self._open)]
+        self._left = [one for one in lying if one.where not in marked]
+        for one in lying if commits else ():
+            if one.where in marked:
+                for record in decode_records(one.data):
+                    self._commit(one.where, record.key, record.value)
+        self._bump()
 
     def _commit(self, where: TopicPartition, key: bytes | None, value: bytes | None) -> None:
         if where in self.data:
@@ -106,12 +126,28 @@ class Target:
         elif where.topic == TOPICS.offsets:
             assert connect.decode_key(key, MM2) == WHERE
             self.position = connect.decode_value(value) or 0
+        elif where.topic == TOPICS.positions and (stored := positions.decode_value(value)) is not None:
+            self.end_stored = stored.committed_end
+
+    def committed(self) -> list[int]:
+        """What consumers see, or will when a marker comes: all that was committed and is not aborted by another one."""
+        lying = [decode_records(one.data) for one in self._left if one.is_committed]
+        return [*self.log, *(int(record.value or b"") for records in lying for record in records)]
+
+    @property
+    def is_mending(self) -> bool:
+        """Whether an empty transaction is open over what a committed one has left: its abort would destroy that. So a
+        task that is killed, or cut off for the transaction's time-out, between two requests loses it."""
+        return any(one.is_committed and one.where in self._added for one in self._left)
+
+    def open_in(self, where: TopicPartition) -> OpenTransaction | None:
+        """As the partition's leader says."""
+        lying = [one.last for one in (*self._left, *self._open) if one.where == where]
+        return lying[-1] if lying else None
 
     def abort(self, *, is_led: bool) -> None:
-        """By InitProducerId, or because the transaction took too long. A partition without a leader gets no marker."""
-        if not is_led:
-            self._left += [(where, data) for where, data in self._open if where in self.data]
-        self._bump()
+        """By InitProducerId, or because the transaction took too long."""
+        self._decide(commits=False, is_led=is_led)
 
     def _bump(self) -> None:
         self.epoch += 1
@@ -121,6 +157,7 @@ class Target:
 class Coordinator:
     """Keeps the question until the test has it answered."""
 
+    key = "coordinator"
     second_protocol = True
     wake_at = float("inf")
 
@@ -144,10 +181,13 @@ class Coordinator:
 
 
 class CopyingOnce(RuleBasedStateMachine):
+    restarts: ClassVar[bool] = True
+
     def __init__(self) -> None:
         super().__init__()
         self.source, self.ring, self.target = Source(), Ring(), Target(REMOTE)
-        self.coordinator = Coordinator()
+        self.coordinator, self.leaders = Coordinator(), AskedLeaders()
+        self.doubted: set[TopicPartition] = set()
         self.rows: deque[Delivery] = deque()
         self.wire: deque[tuple[PartitionBuffer, Batch, bytes]] = deque()
         self.ghosts: deque[tuple[TopicPartition, bytes]] = deque()
@@ -159,7 +199,14 @@ class CopyingOnce(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.source.grow([3, 2])
-        plan = PlanRow(0, "run", 1, 1, PRODUCER, 0, RingAddress(1, 2, 3, 4, 5), 25, ((Assigned(WHERE, 0), 5),))
+        self.target.end_stored = CommittedEnd(PRODUCER, 0, 0)  # else the first transaction's end would not be known
+        self.start()
+
+    def start(self) -> None:
+        """The task starts, from what is stored."""
+        start = Assigned(WHERE, self.target.position, committed_end=self.target.end_stored)
+        address = RingAddress(1, 2, 3, 4, 5)
+        plan = PlanRow(0, "run", 1, 1, PRODUCER, self.target.epoch, address, 25, ((start, 5),))
         task_metrics = TaskMetrics(plan)
         self.progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 0, 25, in_transactions=True)
         self.gate = SequenceGate(self.ring, self.progress, task_metrics, TargetLimits(None, None), AS_THEY_ARE, deque())  # type: ignore[arg-type]
@@ -168,7 +215,9 @@ class CopyingOnce(RuleBasedStateMachine):
         options = TransactionOptions("B", MM2, 60_000, 0.2, 1.0)
         identity = ProducerIdentity(plan.producer_id, plan.producer_epoch)
         seat = Seat("A-mm2-MirrorSourceConnector-0", identity, self.coordinator)  # type: ignore[arg-type]
-        self.once = ExactlyOnce(options, plan.task, seat, self.progress, self, effects)  # type: ignore[arg-type]
+        self.once = ExactlyOnce(
+            options, plan.task, seat, self.progress, self, effects, self.leaders, self.doubted,  # type: ignore[arg-type]
+        )  # fmt: skip
         self.gate.take_plan(plan)
         self.buffer = self.gate.buffers[WHERE]
 
@@ -269,6 +318,7 @@ class CopyingOnce(RuleBasedStateMachine):
         if self.wire:
             self.target_answers(0, 20)
         self.time_passes(seconds)
+        self.leaders_answer()
         if self.coordinator.busy:
             self.coordinator_acts(True, is_led)
 
@@ -327,17 +377,46 @@ class CopyingOnce(RuleBasedStateMachine):
     def old_request_is_served_late(self) -> None:
         self.target.append(*self.ghosts.popleft())
 
+    @precondition(lambda self: not self.target.is_mending)
     @rule(is_led=st.booleans())
     def transaction_takes_too_long(self, is_led: bool) -> None:
+        self._lose_leaders(is_led)
         self.target.abort(is_led=is_led)
+
+    def _lose_leaders(self, is_led: bool) -> None:
+        """Connections to a broker break before its partitions count as without a leader."""
+        if not is_led:
+            self.doubted.update(self.target.data)
+
+    @rule(is_away=st.booleans())
+    def leaders_answer(self, is_away: bool = False) -> None:
+        if self.leaders.asked is not None:
+            found = ((where, self.target.open_in(where)) for where in self.target.data)
+            self.leaders.open = {where: one for where, one in found if one is not None}
+            self.leaders.away = set(self.target.data) if is_away else set()
+            self.once.take(self.leaders.answer())
+
+    @precondition(lambda self: self.restarts and self.buffer is not None and not self.target.is_mending)
+    @rule(is_led=st.booleans())
+    def task_starts_again(self, is_led: bool) -> None:
+        """What was sent may still arrive; a take-over aborts what is open."""
+        self.ghosts += [(buffer.target, data) for buffer, _, data in self.wire]
+        self.wire.clear()
+        self.rows.clear()
+        self._lose_leaders(is_led)
+        self.target.abort(is_led=is_led)
+        self.ring, self.coordinator, self.leaders, self.doubted = Ring(), Coordinator(), AskedLeaders(), set()
+        self.reads_at, self.paused = self.target.position, False
+        self.start()
 
     @precondition(lambda self: self.coordinator.question is not None)
     @rule(answered=st.booleans(), is_led=st.booleans())
     def coordinator_acts(self, answered: bool, is_led: bool) -> None:
         """Without an answer the same is asked again of the next coordinator."""
         question = self.coordinator.question
+        self._lose_leaders(is_led)
         if isinstance(question, EndTransaction):
-            answer = self.target.end(question.identity.epoch, commits=question.commits)
+            answer = self.target.end(question.identity.epoch, commits=question.commits, is_led=is_led)
         elif isinstance(question, AddPartitions):
             answer = self.target.add(question.identity.epoch, question.partitions)
         else:
@@ -382,7 +461,7 @@ class CopyingOnce(RuleBasedStateMachine):
 
     @invariant()
     def what_is_committed_is_the_sources_beginning(self) -> None:
-        assert self.committed() == self.source.records[: len(self.target.log)]
+        assert self.committed() == self.source.records[: len(self.committed())]
 
     @invariant()
     def the_committed_position_is_where_it_ends(self) -> None:
@@ -390,8 +469,8 @@ class CopyingOnce(RuleBasedStateMachine):
         assert self.committed() == due
 
     def committed(self) -> list[int]:
-        """The records that a consumer sees."""
-        return self.target.log
+        """The records that a consumer sees, or will."""
+        return self.target.committed()
 
     def teardown(self) -> None:
         """Trouble ends, and everything arrives."""

@@ -31,6 +31,8 @@ LANES = (REMOTE, TopicPartition("elsewhere", 0), TopicPartition("dead", 3))
 
 
 class RoutingOnce(CopyingOnce):
+    restarts = False  # what is committed in a lane is not stored: what lies open there at a start may come twice
+
     def __init__(self) -> None:
         super().__init__()
         self.target = Target(*LANES)
@@ -85,7 +87,7 @@ class RoutingOnce(CopyingOnce):
         return list(self.routing.lanes.values())
 
     def committed(self) -> list[int]:
-        return sorted(self.target.log)
+        return sorted(self.target.committed())
 
     @rule(ways=st.lists(st.integers(0, 2), min_size=1, max_size=7))
     def records_go_other_ways(self, ways: list[int]) -> None:

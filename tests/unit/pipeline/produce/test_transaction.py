@@ -6,12 +6,16 @@ from uuid import UUID
 import pytest
 from tests.manual_clock import ManualClock
 from tests.unit.pipeline.produce.applied_effects import AtOnce
+from tests.unit.pipeline.produce.asked_leaders import AskedLeaders
 
 from sparkmirror.batch.header import parse_header
-from sparkmirror.batch.records import encode_batch
+from sparkmirror.batch.records import decode_records, encode_batch
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.wire.coordinator import AddPartitions, Answer, Describe, EndTransaction, Initialize, Question
+from sparkmirror.kafka.wire.open_transactions import OpenTransaction
+from sparkmirror.ledger import positions
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
@@ -31,6 +35,8 @@ INTERVAL = 0.2
 
 class Broker:
     """Stands for the coordinator: keeps the question until the test answers it."""
+
+    key = "coordinator"
 
     def __init__(self, second: bool) -> None:
         self.second_protocol = second
@@ -80,7 +86,11 @@ class Desk:
         self.absent: list[TopicPartition] = []
         options = TransactionOptions("B", Connector.of_dedicated_mode("A"), 60_000, INTERVAL, 3600.0)
         seat = Seat("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 3), self.broker)  # type: ignore[arg-type]
-        self.transaction = ExactlyOnce(options, 0, seat, self.progress, self, AtOnce(self), spare, self.clock)  # type: ignore[arg-type]
+        self.leaders, self.doubted = AskedLeaders(), set[TopicPartition]()
+        self.leaders_answer = True
+        self.transaction = ExactlyOnce(
+            options, 0, seat, self.progress, self, AtOnce(self), self.leaders, self.doubted, spare, self.clock,  # type: ignore[arg-type]
+        )  # fmt: skip
         self.spoken: list[bool] = []
 
     def apply(self, effect: Effect) -> None:
@@ -134,12 +144,24 @@ class Desk:
 
     def send(self, buffer: PartitionBuffer) -> Batch | None:
         """As the sender does."""
-        if not buffer.sendable or not self.transaction.admits(buffer):
+        if not buffer.sendable or not (self.transaction.admits(buffer) or self._admits_now(buffer)):
             return None
         batch = buffer.next_batch(*self.transaction.identity, True)
         assert batch is not None
         self.transaction.sent(buffer, batch)
         return batch
+
+    def _admits_now(self, buffer: PartitionBuffer) -> bool:
+        """Whether a batch may go out when the leaders have answered what they are asked."""
+        self.transaction._look_for_open(self.clock.now)
+        if not self.leaders_answer or self.leaders.asked is None:
+            return False
+        self.transaction.take(self.leaders.answer())
+        return buffer.is_lane or self.transaction.admits(buffer)
+
+    def takes_in(self, *lanes: PartitionBuffer) -> bool:
+        """Whether a range may enter these lanes when the leaders have answered what they are asked."""
+        return self.transaction.takes_in(lanes) or (self._admits_now(lanes[0]) and self.transaction.takes_in(lanes))
 
     def send_ledger(self) -> list[TopicPartition]:
         """All that the ledger has to send goes out and is acknowledged."""
@@ -387,6 +409,101 @@ def test_an_aborted_transactions_partitions_are_cleared_before_anything_goes_the
     _clear_leftovers(desk, buffer)
     assert desk.send(buffer) is not None
     assert desk.send(bills) is not None
+
+
+def _commit_some(desk: Desk) -> PartitionBuffer:
+    """Three records of ORDERS are committed, with their position."""
+    buffer = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(buffer)
+    assert batch is not None
+    buffer.succeed(batch)
+    desk.poll(INTERVAL)
+    desk.settle()
+    return buffer
+
+
+def test_a_committed_transaction_that_lies_open_is_ended_by_an_empty_commit(desk: Desk) -> None:
+    """Its leader was away when it ended: an abort would destroy records whose position is stored."""
+    buffer = _commit_some(desk)
+    assert buffer.committed_end == CommittedEnd(7, 4, 3)
+    desk.doubted.add(ORDERS)
+    desk.leaders.open = {ORDERS: OpenTransaction(0, 4, 2)}
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is None
+    desk.poll()
+    identity, name = desk.transaction.identity, "A-mm2-MirrorSourceConnector-0"
+    assert desk.broker.question == AddPartitions(name, identity, (ORDERS,))
+    desk.poll(3600.0)
+    assert isinstance(desk.broker.question, AddPartitions), "it is not given up: that would abort it"
+    desk.answer(Answer(0))
+    assert desk.broker.question == EndTransaction(name, identity, True, commits=True)
+    desk.answer(Answer(0, ProducerIdentity(7, identity.epoch + 1)))
+    desk.leaders.open = {}
+    assert desk.send(buffer) is not None
+
+
+def test_it_is_so_also_where_a_later_transaction_was_aborted_before_it_reached_the_partition(desk: Desk) -> None:
+    buffer = _commit_some(desk)
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is not None, "it goes out and does not arrive"
+    desk.transaction.sequence_lost(buffer, "OUT_OF_ORDER_SEQUENCE")
+    desk.poll()
+    desk.answer(Answer(0, ProducerIdentity(7, 9)))
+    assert buffer.committed_end == CommittedEnd(7, 4, 3)
+    desk.leaders.open = {ORDERS: OpenTransaction(0, 4, 2)}
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is None
+    desk.poll()
+    desk.answer(Answer(0))
+    held = desk.broker.question
+    assert isinstance(held, EndTransaction) and held.commits
+
+
+def test_what_the_open_transaction_has_written_itself_does_not_hold_it_up(desk: Desk) -> None:
+    buffer = desk.fill(ORDERS, 0, 3)
+    batch = desk.send(buffer)
+    assert batch is not None
+    buffer.succeed(batch)
+    desk.doubted.add(ORDERS)
+    desk.leaders.open = {ORDERS: OpenTransaction(0, 4, 2)}
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is not None
+
+
+def test_a_partition_whose_leader_does_not_say_what_is_open_is_failed_with_that_reason(desk: Desk) -> None:
+    desk.leaders.away = {ORDERS}
+    assert desk.send(desk.fill(ORDERS, 0, 3)) is None
+    assert desk.send(desk.fill(BILLS, 0, 3)) is not None, "others go on"
+    for _ in range(20):
+        desk.poll(1.0)
+        if desk.leaders.asked is not None:
+            desk.transaction.take(desk.leaders.answer())
+    assert desk.refused == [ORDERS]
+
+
+def test_without_the_right_to_read_what_may_lie_open_is_committed_and_a_warning_says_so(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.leaders.refused = {ORDERS}
+    buffer = desk.fill(ORDERS, 0, 3)
+    assert desk.send(buffer) is None
+    assert "may not READ it" in caplog.text
+    desk.poll()
+    desk.answer(Answer(0))
+    held = desk.broker.question
+    assert isinstance(held, EndTransaction) and held.commits
+    desk.answer(Answer(0, ProducerIdentity(7, 5)))
+    assert desk.send(buffer) is not None
+
+
+def test_the_positions_of_a_transaction_tell_what_it_commits(desk: Desk) -> None:
+    """The next attempt of the task judges by it what it finds open."""
+    buffer = desk.fill(ORDERS, 0, 3)
+    assert desk.send(buffer) is not None
+    desk.poll(INTERVAL)
+    (box,) = [one for where, one in desk.progress.buffers.items() if where.topic == TOPICS.positions]
+    batch = desk.send(box)
+    assert batch is not None
+    stored = [positions.decode_value(record.value) for record in decode_records(batch.data)]
+    assert [one.committed_end for one in stored if one is not None and one.position.offset == 3] == [
+        CommittedEnd(7, 4, 3)
+    ]
 
 
 def test_a_partition_that_is_gone_has_nothing_left(desk: Desk) -> None:
@@ -781,7 +898,7 @@ class RoutedRange:
         self.entry = self.source.expect(QueuedRecords(memoryview(b""), 0, 3, lambda: None), 3)
         elsewhere = TopicPartition("elsewhere", 0)
         self.lane = PartitionBuffer(TopicPartition("to elsewhere", 0), elsewhere, 0, -1, is_lane=True)
-        assert desk.transaction.takes_in([self.lane])
+        assert desk.takes_in(self.lane)
         self.entry.let_go()
         desk.transaction.took_in(self.source, [self.lane], 10)
         data = bytearray(encode_batch([(None, b"v")] * 3))
@@ -804,7 +921,7 @@ def test_what_an_aborted_transaction_has_left_in_a_lane_joins_no_open_transactio
     _send_by_the_first_protocol(desk, BILLS)
     assert desk.phase is Phase.OPEN
     lane = PartitionBuffer(TopicPartition("to orders", 0), desk.buffers[ORDERS].target, 0, -1, is_lane=True)
-    assert not desk.transaction.takes_in([lane])
+    assert not desk.takes_in(lane)
     desk.poll()
     assert desk.broker.question is None, "no partition that owes a marker is added"
 
@@ -813,7 +930,7 @@ def test_the_leader_of_a_lane_that_the_coordinator_does_not_know_is_looked_up_ag
     """Else a deleted one would be asked about for ever: only one that cannot be reached fails its sources."""
     desk = _desk_of_the_first_protocol()
     lanes = [PartitionBuffer(where, where, 0, -1, is_lane=True) for where in (LATE, BILLS)]
-    assert not desk.transaction.takes_in(lanes)
+    assert not desk.takes_in(*lanes)
     desk.poll()
     desk.answer(Answer(0, None, {LATE: 3, BILLS: 55}))
     assert (desk.absent, desk.refused) == ([LATE], [])

@@ -1,0 +1,200 @@
+"""What a log does with a transaction whose marker was left out, and what its leader says of it.
+
+Brokers that verify no partitions (`transaction.partition.verification.enable`) take records of a transaction for a
+partition that its coordinator does not know: that one gets no marker when the transaction ends.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.faults.one_task import Mirrored, OneTask
+
+from sparkmirror.batch.header import parse_header, stamp
+from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.clients import open_admin, open_tail
+from sparkmirror.kafka.errors import NO_ERROR
+from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id
+from sparkmirror.kafka.settings import ClientSettings, client_settings
+from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, Question, find
+from sparkmirror.kafka.wire.data_requests import (
+    FIRST_TRANSACTIONS,
+    decode_produce,
+    encode_produce,
+    frame,
+    request_header,
+)
+from sparkmirror.kafka.wire.lookup import dial_leader
+from sparkmirror.kafka.wire.open_transactions import OpenTransaction, look
+from sparkmirror.ledger.committed_end import CommittedEnd
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.testing.kafka import KafkaCluster
+
+_PRODUCE = 0
+
+
+@pytest.fixture(scope="module", params=[0, 2], ids=["first protocol", "second protocol"])
+def credulous(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    config = {"transaction.partition.verification.enable": "false"}
+    with KafkaCluster(name="open", config=config, features={"transaction.version": request.param}) as cluster:
+        yield Cluster("B", {"bootstrap.servers": cluster.bootstrap_servers})
+
+
+class Holder:
+    """Of a transactional id, that sends to `left` without its coordinator's knowledge, and to `known` with it."""
+
+    def __init__(self, cluster: Cluster, admin: Admin, name: str, left: TopicPartition | None = None) -> None:
+        self.admin = admin
+        self.settings: ClientSettings = client_settings(cluster, "test")
+        self.name = name
+        self.left, self.known = left or TopicPartition(f"{name}-left", 0), TopicPartition(f"{name}-known", 0)
+        admin.create_topics([NewTopic(where.topic, 1, 1) for where in {self.left, self.known} - {left}])
+        self.identity = init_producer_ids(admin, [name])[name]
+        self.sequence = 0
+
+    def begin_again(self) -> None:
+        """As a take-over does."""
+        self.identity, self.sequence = init_producer_ids(self.admin, [self.name])[self.name], 0
+
+    def ask(self, question: Question) -> ProducerIdentity | None:
+        link = find(self.settings, self.name)
+        try:
+            answer = question.decode(link, link.exchange(question.encode(link)))
+        finally:
+            link.close()
+        assert (answer.error, dict(answer.refused)) == (NO_ERROR, {})
+        return answer.identity
+
+    def write(self, *values: bytes) -> int:
+        """To `left`; returns where they stand."""
+        batch = bytearray(encode_batch([Record(0, 1_700_000_000_000, b"k", value) for value in values], base_offset=0))
+        stamp(memoryview(batch), 0, parse_header(batch, 0), *self.identity, self.sequence, True)
+        self.sequence += len(values)
+        link, _ = dial_leader(self.settings, self.left)
+        try:
+            version = link.version(_PRODUCE, FIRST_TRANSACTIONS)
+            body = encode_produce([(self.left.topic, 0, memoryview(batch))], transactional_id=self.name)
+            asked = b"".join(map(bytes, frame(request_header(_PRODUCE, version, 1, "test"), *body)))
+            (answer,) = decode_produce(version, memoryview(link.exchange(asked))).partitions
+        finally:
+            link.close()
+        assert answer.error == NO_ERROR, answer
+        return answer.base_offset
+
+    def end(self, where: TopicPartition, *, commits: bool) -> None:
+        """A transaction over `where`, empty there, ends. Identities of the second protocol are not used here."""
+        self.ask(AddPartitions(self.name, self.identity, (where,)))
+        self.ask(EndTransaction(self.name, self.identity, second_protocol=False, commits=commits))
+
+    def look(self) -> OpenTransaction | None:
+        looked = look(self.settings, [self.left], self.identity.producer_id)
+        assert not looked.problem
+        return looked.open[self.left]
+
+    def stable_end(self) -> int:
+        return self.admin.latest_offsets([self.left], read_committed=True).known[self.left]
+
+
+@pytest.fixture
+def holder(credulous: Cluster, unique: Callable[[str], str]) -> Iterator[Holder]:
+    with open_admin(credulous, "test") as admin:
+        yield Holder(credulous, admin, unique("holder"))
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_marker_of_a_newer_epoch_ends_what_an_older_one_has_left_open(
+    holder: Holder, credulous: Cluster, commits: bool
+) -> None:
+    epoch = holder.identity.epoch
+    assert holder.look() is None
+    assert holder.write(b"1", b"2", b"3") == 0
+    holder.end(holder.known, commits=True)
+    assert holder.look() == OpenTransaction(0, epoch, 2), "its marker was left out"
+    assert holder.stable_end() == 0
+    holder.begin_again()
+    assert holder.identity.epoch > epoch
+    assert holder.look() == OpenTransaction(0, epoch, 2), "a take-over that aborts nothing there changes nothing"
+    holder.end(holder.left, commits=commits)
+    assert holder.look() is None
+    assert holder.stable_end() == 4
+    assert _read(credulous, holder.left) == ([b"1", b"2", b"3"] if commits else [])
+
+
+def test_a_later_transaction_joins_what_lies_open(holder: Holder) -> None:
+    """The leader tells where the first begins, and of the last batch its epoch and sequence number."""
+    holder.write(b"1", b"2", b"3")
+    holder.end(holder.known, commits=True)
+    holder.begin_again()
+    holder.write(b"4", b"5")
+    assert holder.look() == OpenTransaction(0, holder.identity.epoch, 1)
+
+
+def test_what_is_not_there_is_not_known_to_have_nothing_open(holder: Holder) -> None:
+    gone = TopicPartition("gone", 0)
+    holder.write(b"1")
+    holder.end(holder.left, commits=True)
+    looked = look(holder.settings, [holder.left, gone], holder.identity.producer_id)
+    assert looked.open == {holder.left: None}
+    assert "gone-0 has no leader" in looked.problem
+
+
+@pytest.fixture
+def flow(credulous: Cluster, unique: Callable[[str], str]) -> Mirrored:
+    flow = Mirrored(credulous.client["bootstrap.servers"], unique("A"), unique("numbers"), partitions=1)
+    flow.create()
+    return flow
+
+
+def test_what_a_predecessors_aborted_transaction_has_left_does_not_come_twice(flow: Mirrored) -> None:
+    with OneTask(flow, exactly_once=True) as task:
+        task.give(100)
+        task.wait_for_ledger(100)
+    _leave_open(flow, 100, 110)
+    with OneTask(flow, exactly_once=True, starts=[100], ends=flow.committed_ends()) as task:
+        task.give(200)
+        task.wait_for_ledger(200)
+    _assert_each_came_once(flow, 200)
+
+
+def test_what_a_predecessors_committed_transaction_has_left_is_not_lost(flow: Mirrored) -> None:
+    with OneTask(flow, exactly_once=True) as task:
+        task.give(100)
+        task.wait_for_ledger(100)
+    end = _leave_open(flow, 100, 110)
+    with OneTask(flow, exactly_once=True, starts=[110], ends=[end]) as task:
+        task.give(111)
+        task.wait_for_ledger(111)
+    _assert_each_came_once(flow, 111)
+
+
+def test_what_nobody_knows_is_committed_and_a_warning_says_so(flow: Mirrored, caplog: pytest.LogCaptureFixture) -> None:
+    _leave_open(flow, 0, 10)
+    with OneTask(flow, exactly_once=True) as task:
+        task.give(20)
+        task.wait_for_ledger(20)
+    assert "nobody knows whether it was committed" in caplog.text
+    arrival = flow.arrival()
+    arrival.assert_complete([20])
+    assert arrival.repeats() == 10
+
+
+def _leave_open(flow: Mirrored, first: int, following: int) -> CommittedEnd:
+    """A transaction of the task with these records has ended, and brokers have left its marker out."""
+    remote = TopicPartition(flow.remote, 0)
+    with open_admin(flow.target, "test") as admin:
+        holder = Holder(flow.target, admin, transactional_id(flow.connector, 0), remote)
+        holder.write(*(b"%011d " % number for number in range(first, following)))
+        assert holder.look() is not None
+    return CommittedEnd(*holder.identity, holder.sequence)
+
+
+def _assert_each_came_once(flow: Mirrored, end: int) -> None:
+    arrival = flow.arrival()
+    arrival.assert_complete([end])
+    assert arrival.repeats() == 0
+
+
+def _read(cluster: Cluster, where: TopicPartition) -> list[bytes]:
+    with open_tail(cluster, "test", [where]) as tail:
+        return [record.value or b"" for record in tail.read_to_end()]
