@@ -3,6 +3,7 @@
 No broker takes part; the JVM is why these stand here.
 """
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from tests.flows import flow_of
+from tests.schema_registry import SchemaRegistry
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.pipeline.relay.options import RETURNED_COLUMNS
@@ -179,6 +181,13 @@ def shout(records: DataFrame) -> DataFrame:
     return records.withColumn("value", upper("value"))
 
 
+def tell_of_orders(records: DataFrame) -> DataFrame:
+    """A UDF that stands rubbish no better than `json.loads` does."""
+    upper = F.udf(lambda *given: None if None in given else json.dumps(json.loads(bytes(given[0]))), "string")
+    tidy = upper("value", "key", "headers", "target_topic")
+    return records.where("topic = 'orders'").withColumn("value", tidy)
+
+
 def test_rows_that_are_no_records_pass_every_step_untouched(spark: SparkSession) -> None:
     lines = "transforms.where = false\ntransforms.set.value = 'x'\ntransforms.set.topic = 'y'\n"
     lines += f"transforms.function = {HERE}:clean\n"
@@ -249,6 +258,41 @@ def test_dead_letters_are_marked_and_left_alone_by_later_steps(spark: SparkSessi
 def test_heartbeats_are_left_alone(spark: SparkSession) -> None:
     found = outcome(spark, "transforms.where = false\n", row("record", topic="heartbeats"))
     assert [one.target_topic for one in found] == ["A.heartbeats"]
+
+
+HEARTBEAT = {"topic": "heartbeats", "offset": 7, "key": b"\0\x01A", "value": b"\0\0\0\0\1\x7f", "headers": [("h", b"")]}
+DEAD = "transforms.deadletter.when = key = 'bad'\ntransforms.deadletter.topic = dead\n"
+
+
+def test_a_udf_gets_nulls_for_heartbeats_and_dead_letters_which_stay_as_they_are(spark: SparkSession) -> None:
+    rows = [
+        row("record", value=b"{}"),
+        row("record", offset=6, key=b"bad", value=b"rubbish"),
+        row("record", **HEARTBEAT),
+    ]
+    tidy, dead, beat = outcome(spark, f"{DEAD}transforms.function = {HERE}:tell_of_orders\n", *rows, row("run"))[:3]
+    assert (tidy.value, tidy.target_topic, dead.value, dead.target_topic) == (b"{}", "A.orders", b"rubbish", "dead")
+    assert (beat.key, beat.value, beat.target_topic) == (HEARTBEAT["key"], HEARTBEAT["value"], "A.heartbeats")
+    assert [tuple(header) for header in beat.headers] == HEARTBEAT["headers"]
+
+
+def test_only_schemas_of_records_are_registered_and_of_those_that_an_argument_s_condition_names(
+    spark: SparkSession,
+) -> None:
+    value = b"\0\0\0\0\1\0"
+    rows = [
+        row("record", value=value), row("record", offset=6, topic="blobs", value=value),
+        row("record", **(HEARTBEAT | {"value": value})),
+        row("record", offset=8, topic="cards", key=b"bad", value=value),
+    ]  # fmt: skip
+    with SchemaRegistry(first=1) as ours, SchemaRegistry(first=100) as theirs:
+        ours.register("orders-value", {"schema": '{"type": "record", "name": "Order", "fields": []}'})
+        lines = f"{DEAD}transforms.schemas.source.url = {ours.url}\ntransforms.schemas.target.url = {theirs.url}\n"
+        lines += "transforms.set.value = CASE WHEN topic = 'blobs' THEN value ELSE with_target_schema("
+        lines += "CASE WHEN topic <> 'blobs' THEN value END, concat(topic, '-value')) END\n"
+        found = outcome(spark, lines, *rows)
+        assert [one.value for one in found] == [b"\0\0\0\0\x64\0", value, value, value]
+        assert set(theirs.subjects) == {"orders-value"}
 
 
 def test_connect_s_steps_do_in_order_what_they_do_there(spark: SparkSession) -> None:

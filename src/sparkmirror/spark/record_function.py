@@ -44,8 +44,9 @@ def load_function(step: CallFunction) -> Callable[[DataFrame], object]:
     return function
 
 
-def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str]) -> DataFrame:
-    """`frame` with the function's changes to its columns `view`; columns that it left out are unchanged.
+def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str], guarded: Sequence[str]) -> DataFrame:
+    """`frame` with the function's changes to its columns `view`; columns that it left out are unchanged. The `guarded`
+    ones are null in rows that are not the function's business.
 
     Raises ConfigError when it fails, changes topic, partition or offset, adds a column, or moves records about.
     """
@@ -56,10 +57,10 @@ def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str]) ->
         check_shape(made, step.source)
         _check_columns(made, given, step.source, view)
         done = _redo(frame, _steps_of(made, given, step.source), _output(frame))
-        return done.select(*hidden, *(_settle(done, made, kept, step.source) for kept in _output(given)))
+        return done.select(*hidden, *(_settle(done, made, kept, step.source, guarded) for kept in _output(given)))
 
 
-def _settle(done: DataFrame, made: DataFrame, kept: Any, source: Source) -> Column:
+def _settle(done: DataFrame, made: DataFrame, kept: Any, source: Source, guarded: Sequence[str]) -> Column:
     """A column as the function made it, in its type, for the rows that are the function's business; `kept` is what it
     was. One that the function drops or passes on keeps its id, so that the writer need not be given it."""
     name = str(kept.name())
@@ -67,8 +68,8 @@ def _settle(done: DataFrame, made: DataFrame, kept: Any, source: Source) -> Colu
     if found.exprId().equals(kept.exprId()):
         return _column(done, kept)
     check_type(name, made.schema[name].dataType.simpleString(), source)
-    made_so = _column(done, found).cast(TYPES[name])
-    return F.when(F.col("__active"), made_so).otherwise(_column(done, kept)).alias(name)
+    made_so = F.when(F.col("__active"), _column(done, found).cast(TYPES[name]))
+    return (made_so if name in guarded else made_so.otherwise(_column(done, kept))).alias(name)
 
 
 def _call(function: Callable[[DataFrame], object], given: DataFrame, step: CallFunction) -> DataFrame:

@@ -2,7 +2,8 @@
 
 The stream carries rows that are no records (`pipeline.relay.schema`): no step of a user may drop or change them. They
 are in the same DataFrame, so each condition and each new column is wrapped: it applies only where `__active` is true.
-Steps see the columns of VIEW; the names of all others begin with two underscores.
+Steps see the columns of VIEW; the names of all others begin with two underscores. Spark calls a Python UDF for each row
+whatever condition stands around it, so what is of a record alone is null to steps in all other rows (`_GUARDED`).
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 VIEW = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "target_topic", "target_partition")
 _SEEN = ("topic", "partition", "offset", "key", "value", "headers")
+_GUARDED = ("key", "value", "headers", "target_topic")
+"""Columns that steps see where `__active` is true, and as null elsewhere. What they are there is in `__own_<name>`, and
+comes back in `_finish`."""
 _HIDDEN = tuple(name for name in RECORD_SCHEMA.names if name not in _SEEN)
 _CONTENT_BYTES = "64m"
 _UNCOUNTED = "2147483647"
@@ -81,21 +85,23 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
     register_schema_functions(rows.sparkSession, flow)
     register_avro_functions(rows.sparkSession, flow)
     frame = begin = _show(_completed(rows), flow)
+    returned: frozenset[str] = frozenset()
     for step in flow.transforms.steps:
         match step:
             case Keep():
                 frame = keep(frame, step)
             case DeadLetter():
-                frame = _send_to_dead_letters(frame, step)
+                frame = begin = _send_to_dead_letters(frame, step)
+                returned |= {"headers", "target_topic"}
             case Explode():
                 frame = _explode(frame, step)
             case SetColumns():
                 frame = _set_columns(frame, step)
             case CallFunction():
-                frame = apply_function(frame, step, VIEW)
+                frame = apply_function(frame, step, VIEW, _GUARDED)
     check_lookups(frame, flow)
     before, after = column_ids(begin), column_ids(frame)
-    returned = frozenset(name for name in RETURNED_COLUMNS if after[name] != before[name])
+    returned |= {name for name in RETURNED_COLUMNS if after[name] != before[name]}
     if flow.transforms.schemas is not None and flow.transforms.schemas.avro:
         active, made = F.col("__active"), returned & {"key", "value"}
         checked = {name: F.when(active, refuse_misfits(F.col(name), name)).otherwise(F.col(name)) for name in made}
@@ -138,14 +144,16 @@ def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
     is_record = F.col("kind") == RECORD
     is_within = F.col("timestamp").between(-_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX)  # `abs` leaves -2^63 as it is
     moment = F.when(is_within, F.timestamp_millis("timestamp"))
-    return rows.select(
+    own = {name: F.when(is_record, decided_name(flow)) if name == "target_topic" else F.col(name) for name in _GUARDED}
+    shown = rows.select(
         *(F.col(name).alias(f"__{name}") for name in _HIDDEN),
         (is_record & ~F.coalesce(is_heartbeats(flow), F.lit(False)) & ~is_canary(flow)).alias("__active"),
-        *(F.col(name) for name in _SEEN),
+        *(F.col(name) for name in _SEEN if name not in _GUARDED),
+        *(column.alias(f"__own_{name}") for name, column in own.items()),
         moment.alias("timestamp"),
-        F.when(is_record, decided_name(flow)).alias("target_topic"),
         F.col("partition").alias("target_partition"),
     )
+    return shown.withColumns({name: F.when(F.col("__active"), F.col(f"__own_{name}")) for name in _GUARDED})
 
 
 def keep(frame: DataFrame, step: Keep) -> DataFrame:
@@ -178,8 +186,9 @@ def _send_to_dead_letters(frame: DataFrame, step: DeadLetter) -> DataFrame:
     changed = {
         "__kind": F.when(dead, F.lit(DEAD)).otherwise(F.col("__kind")),
         "__active": F.col("__active") & ~dead,
-        "headers": F.when(dead, F.concat("headers", F.array(*origin))).otherwise(F.col("headers")),
-        "target_topic": F.when(dead, F.lit(step.topic)).otherwise(F.col("target_topic")),
+        "__own_headers": F.when(dead, F.concat("headers", F.array(*origin))).otherwise(F.col("__own_headers")),
+        "__own_target_topic": F.when(dead, F.lit(step.topic)).otherwise(F.col("__own_target_topic")),
+        **{name: F.when(~dead, F.col(name)) for name in _GUARDED},
     }
     done = marked.withColumns(changed).drop("__dead")
     check_shape(done, step.source)
@@ -208,7 +217,8 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
             kind = frame.select(F.expr(setting.expression).alias("x")).schema["x"].dataType.simpleString()
             check_type(setting.column, kind, setting.source)
             value = F.expr(setting.expression).cast(TYPES[setting.column])
-            changed[setting.column] = F.when(F.col("__active"), value).otherwise(F.col(setting.column))
+            made = F.when(F.col("__active"), value)
+            changed[setting.column] = made if setting.column in _GUARDED else made.otherwise(F.col(setting.column))
             check_shape(frame.select(changed[setting.column]), setting.source)
     return frame.select(*(changed[name].alias(name) if name in changed else F.col(name) for name in frame.columns))
 
@@ -217,6 +227,7 @@ def _finish(frame: DataFrame, returned: frozenset[str]) -> DataFrame:
     """The writer's columns. A timestamp that no step set is the record's to the bit. Nothing is observed: that would
     cost each record, and cut the code that Spark generates in two."""
     hidden = {name: F.col(f"__{name}") for name in _HIDDEN}
+    hidden |= {name: F.when(F.col("__active"), F.col(name)).otherwise(F.col(f"__own_{name}")) for name in _GUARDED}
     if "timestamp" in returned:
         hidden["timestamp"] = F.coalesce(F.unix_millis("timestamp"), F.lit(-1))
     return frame.select(*(hidden.get(name, F.col(name)).alias(name) for name in written_columns(returned)))
