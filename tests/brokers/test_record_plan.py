@@ -18,6 +18,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.pipeline.relay.options import RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA, WRITTEN_COLUMNS, record_ddl, record_schema
 from sparkmirror.spark.record_plan import transform
+from sparkmirror.spark.session import open_flow_sessions
 
 HERE = __name__
 LONG_AGO = 1_000_000_000_123
@@ -361,6 +362,15 @@ def test_each_flow_of_a_session_has_its_own_tables(spark: SparkSession, tmp_path
     assert [outcome(spark, lines + value, row("record"))[0].value for lines in (REGIONS, other, REGIONS)] == [
         b"eu", b"mars", b"eu",
     ]  # fmt: skip
+
+
+def test_a_flow_does_not_know_the_tables_of_another_one_in_the_same_file(spark: SparkSession) -> None:
+    step = "transforms.where = lookup_regions(key).region = 'eu'\n"
+    flows = [flow_of(REGIONS + step), flow_of(""), flow_of(step)]
+    first, plain, last = open_flow_sessions(spark, flows)
+    assert plain is spark and transform(first.createDataFrame([row("record")], RECORD_DDL), flows[0])
+    with pytest.raises(ConfigError, match=r"`transforms.where` is refused by Spark: \[UNRESOLVED_ROUTINE\]"):
+        transform(last.createDataFrame([row("record")], RECORD_DDL), flows[2])
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ class MirrorRun:
         self._executors: Executors | None = None
 
     def run(self) -> int:
-        from sparkmirror.spark.session import open_session
+        from sparkmirror.spark.session import open_flow_sessions, open_session
 
         with ExitStack() as cleanup:
             page = cleanup.enter_context(Page(self._config, self._health))
@@ -111,7 +111,7 @@ class MirrorRun:
                 self._executors = Executors(context, self._options.cluster.master, self._flows)
                 if not self._executors.wait(self._stop):
                     return 0
-            sessions = self._sessions(spark)
+            sessions = open_flow_sessions(spark, self._config.flows)
             for running, session in zip(self._flows, sessions, strict=True):
                 running.start(session)
             watches = [
@@ -214,14 +214,6 @@ class MirrorRun:
         starts = source.await_earliest_offsets(partitions)
         starts.update({tp: position.offset for tp, position in ledger.read_to_end().items() if tp in ends})
         return sum(max(end - starts.get(tp, end), 0) for tp, end in ends.items())
-
-    def _sessions(self, spark: "SparkSession") -> list["SparkSession"]:
-        """The session of each flow: flows with transforms share one of their own."""
-        from sparkmirror.spark.session import open_record_session
-
-        with_steps = [bool(running.flow.transforms.steps) for running in self._flows]
-        records = open_record_session(spark) if any(with_steps) else spark
-        return [records if has_steps else spark for has_steps in with_steps]
 
     def _loop(
         self,

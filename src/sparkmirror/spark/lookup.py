@@ -27,7 +27,7 @@ _LIVE: dict[tuple[LookupTable, str, str], LiveTable] = {}
 
 
 def register_tables(spark: SparkSession, flow: FlowConfig) -> None:
-    """Make the flow's tables known to its expressions, in place of those of the flow before.
+    """Make the flow's tables known to its expressions.
 
     Raises ConfigError for a table that cannot be read, or whose types Spark does not have.
     """

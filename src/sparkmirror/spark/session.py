@@ -6,7 +6,7 @@ Each setting was needed or measured; DESIGN.md says which.
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
 from sparkmirror.logs.handlers import JvmLogReader
@@ -227,6 +228,12 @@ def open_record_session(session: SparkSession) -> SparkSession:
     activate(session)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # its stack traces would hide our sentence
     return records
+
+
+def open_flow_sessions(session: SparkSession, flows: Sequence[FlowConfig]) -> list[SparkSession]:
+    """The session of each flow: `session`, or one of its own for a flow with transforms, since what is registered
+    for its expressions is known to all that a session has."""
+    return [open_record_session(session) if flow.transforms.steps else session for flow in flows]
 
 
 def activate(session: SparkSession) -> None:

@@ -14,7 +14,7 @@ from sparkmirror.spark.cluster import SparkCluster
 from sparkmirror.spark.jdbc_tables import JdbcTables
 from sparkmirror.spark.jvm import end_session
 from sparkmirror.spark.record_plan import transform
-from sparkmirror.spark.session import launch_context, open_record_session, open_session
+from sparkmirror.spark.session import launch_context, open_flow_sessions, open_session
 
 
 def check_transforms(
@@ -25,9 +25,9 @@ def check_transforms(
     with tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:
         spark = open_session(launch_context(1, Path(scratch), cluster, debug=debug))
         try:
-            rows = open_record_session(spark).createDataFrame([], RECORD_DDL)
             refused = []
-            for number, flow in enumerate(flows):
+            for number, (flow, session) in enumerate(zip(flows, open_flow_sessions(spark, flows), strict=True)):
+                rows = session.createDataFrame([], RECORD_DDL)
                 tables = JdbcTables(flow, Path(scratch) / f"tables-{number}")
                 try:
                     transform(rows, tables.ready(rows.sparkSession))
