@@ -17,7 +17,7 @@ from sparkmirror.pipeline.fetch.log_range import AnotherTopic, LogRange, RangeGo
 from sparkmirror.records.options import ReadOptions
 from sparkmirror.records.ranges import OffsetRange
 from sparkmirror.records.rows import arrow_batches
-from sparkmirror.records.source_log import report_loss
+from sparkmirror.records.source_log import gone_partitions, report_loss
 
 _PAUSE_SECONDS: Final = 0.2
 _WRONG_ANSWERS_MAX: Final = 10
@@ -56,6 +56,10 @@ def read_range(options: ReadOptions, task: TaskRange) -> Iterator[pa.RecordBatch
             else:  # by a broker that no longer led the partition, or did not yet
                 time.sleep(_PAUSE_SECONDS)
         except ClusterUnreachable:
+            if gone_partitions(options.settings, [where]):
+                what = f"{where} was deleted before its offsets {first} to {end - 1} were read."
+                report_loss(what, is_fatal=options.fail_on_data_loss)
+                return
             if (log_end := look_up_span(options.settings, where).end) >= end:
                 raise
             what = f"{where} was to be read to offset {end}, and its log ends at {log_end}: it was cut."

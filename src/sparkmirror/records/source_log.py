@@ -4,6 +4,7 @@ Made by `records.batch_reader` and `records.stream_reader` in the driver's proce
 """
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
@@ -14,7 +15,10 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.lookup import look_up
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.java_regex import compile_java
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere, OffsetLimit
@@ -34,6 +38,10 @@ T = TypeVar("T")
 
 class DataLoss(ClusterError):
     """Records that the read was to have are gone, or may be."""
+
+
+class PartitionsGone(ClusterError):
+    """Partitions that were there a moment ago are not."""
 
 
 def report_loss(what: str, *, is_fatal: bool) -> None:
@@ -120,8 +128,12 @@ class SourceLog:
             if found.issuperset(expected) or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
                 return found
 
+    def gone(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those that the cluster does not have, whatever the options name. Raises ClusterError."""
+        return gone_partitions(self._options.settings, partitions)
+
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Where the logs begin. Raises OffsetsUnknown, and ClusterError for a partition that is gone."""
+        """Where the logs begin. Raises OffsetsUnknown, and PartitionsGone."""
         return self._ask(lambda admin: _all(admin.await_earliest_offsets(partitions), partitions))
 
     def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
@@ -179,8 +191,22 @@ class SourceLog:
 
 def _all(found: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> Offsets:
     if missing := set(partitions) - found.keys():
-        raise ClusterError(f"Cluster {ALIAS} has no partition {name_some(missing)} any more.")
+        raise PartitionsGone(f"Cluster {ALIAS} has no partition {name_some(missing)} any more: it was deleted.")
     return dict(found)
+
+
+def gone_partitions(settings: ClientSettings, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Those that a broker says do not exist, and says so for a while: another one may know a new topic earlier. One
+    that we may not see is not gone. Raises ClusterError."""
+    gone, ends_at = set(partitions), time.monotonic() + _APPEARS_SECONDS
+    while gone:
+        view = look_up(settings, {one.topic for one in gone})
+        unknown = {name for name, code in view.errors.items() if code == UNKNOWN_TOPIC_OR_PARTITION}
+        gone = {one for one in gone if one.topic in unknown or one.partition >= view.sizes.get(one.topic, sys.maxsize)}
+        if time.monotonic() > ends_at:
+            break
+        time.sleep(_PAUSE_SECONDS)
+    return gone
 
 
 def _check_named(option: str, named: Mapping[TopicPartition, int], wanted: Collection[TopicPartition]) -> None:

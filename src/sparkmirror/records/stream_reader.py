@@ -4,7 +4,7 @@ One reader lives in Spark's planning process as long as the query; copies of it 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from sparkmirror.model import TopicPartition
+    from sparkmirror.records.ranges import OffsetRange
     from sparkmirror.records.source_log import SourceLog
+
+_LOOKS: Final = 3
+"""At topics of which one was deleted between two questions."""
 
 
 class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -31,6 +35,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: dict[TopicPartition, int] = {}
         self._reported: set[str] = set()
         self._gone: set[TopicPartition] = set()
+        self._planned: dict[TopicPartition, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_log": None}
@@ -66,6 +71,17 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends; `start` itself where there is nothing new. The first batch settles where the query
         begins, also without records. A partition that is not seen keeps its place: when its topic is there again, the
         offset counts, unless it is another topic."""
+        from sparkmirror.records.source_log import PartitionsGone
+
+        for _ in range(_LOOKS - 1):
+            try:
+                return self._plan(start, limit)
+            except PartitionsGone:  # since the look at the topics: the next one does not see them
+                continue
+        return self._plan(start, limit)
+
+    def _plan(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """As `latestOffset`. Raises PartitionsGone where a topic is deleted meanwhile."""
         from sparkmirror.records.ranges import limit_offsets
 
         before = StreamOffset.from_json(start)
@@ -85,6 +101,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends |= absent
         if ends == before.offsets and not begin:
             return start
+        self._planned = ends
         return StreamOffset(ends, begin, self._ids_of(ends, before), cluster=self.log.cluster_id()).as_json()
 
     def _moved_here(self, position: StreamOffset) -> StreamOffset:
@@ -183,6 +200,8 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options, after = self._options, StreamOffset.from_json(end)
         first = StreamOffset.from_json(start).offsets | after.begin
         ranges = [OffsetRange(where, first[where], after.offsets[where]) for where in sorted(after.offsets)]
+        if after.offsets != self._planned:
+            ranges = self._without_gone(ranges)
         compacted = self.log.compacted({one.where.topic for one in ranges if one.size > 0})
         parts = split_ranges(ranges, options.partitions_min, options.records_max)
         ids = self._moved_here(after).topics
@@ -190,6 +209,14 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             InputPartition(TaskRange(one, one.where.topic in compacted, ids.get(one.where.topic, NO_TOPIC_ID)))
             for one in parts
         ]
+
+    def _without_gone(self, ranges: "list[OffsetRange]") -> "list[OffsetRange]":
+        """Of a batch that was planned before this query started, which Spark repeats as it was planned."""
+        from sparkmirror.records.source_log import name_some
+
+        if gone := self.log.gone({one.where for one in ranges if one.size > 0}):
+            self._report(f"{name_some(gone)} was deleted before the batch that was planned had read it.")
+        return [one for one in ranges if one.where not in gone]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from sparkmirror.records.range_reader import read_range

@@ -29,6 +29,7 @@ class Log:
         self.asked: list[LogRange] = []
         monkeypatch.setattr(range_reader, "read_parts", self._read)
         monkeypatch.setattr(range_reader, "look_up_span", lambda *_: Span(self.start, 30))
+        monkeypatch.setattr(range_reader, "gone_partitions", lambda *_: set())
 
     def _read(self, _settings: object, wanted: LogRange) -> Iterator[Part]:
         self.asked.append(wanted)
@@ -87,6 +88,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *problems: Exception) -> list[tuple
 
     monkeypatch.setattr(range_reader, "read_parts", read)
     monkeypatch.setattr(range_reader, "look_up_span", lambda *_: Span(0, 1000))
+    monkeypatch.setattr(range_reader, "gone_partitions", lambda *_: set())
     monkeypatch.setattr(range_reader, "_PAUSE_SECONDS", 0.0)
     return asked
 

@@ -44,6 +44,9 @@ class FakeLog(SourceLog):
     def all_partitions(self) -> set[TopicPartition]:
         return set(self.ends)
 
+    def gone(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        return set(partitions) - self.ends.keys()
+
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {where: self.starts.get(where, 0) for where in partitions}
 
