@@ -186,7 +186,8 @@ def test_what_does_not_fit_the_schema_ends_the_flow_and_only_for_records_that_ar
         lines = at_registries("\n".join(kept), source, target)
         rows = [row("record", offset=at, value=value) for at, value in enumerate((good, b"rubbish"))]
         assert [one.kind for one in found_by(spark, lines, *rows)] == ["record", "dead"]
-        with pytest.raises(Exception, match=r"The value of orders-1 at offset 7 cannot be written as Avro: "):
+        why = "to_avro_order fails for the record of orders-1 at offset 7: its data cannot be written as Avro: "
+        with pytest.raises(Exception, match=why):
             found_by(spark, lines, row("record", offset=7, value=b"other"))
 
 

@@ -2,7 +2,8 @@
 `from_avro_<name>(value)` and `to_avro_<name>(data, subject)`. Called by `spark.record_plan`.
 
 Values are read by the schemas that their ids name and resolved to one version of a subject, whose type the column has;
-that version is looked up when the flow starts, since Spark must know the type. The functions are Arrow UDFs.
+that version is looked up when the flow starts, since Spark must know the type. The functions are Arrow UDFs. What
+cannot be written is a marked value (`spark.marked_values`).
 """
 
 from collections.abc import Callable
@@ -10,8 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -19,7 +19,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.schema_registries import AvroSchema, SchemaRegistries
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.spark.avro_schema import SchemaText, Unfit
-from sparkmirror.spark.avro_values import MISFIT, AvroValues, write
+from sparkmirror.spark.avro_values import AvroValues, write
 from sparkmirror.spark.plan_check import refuse
 from sparkmirror.spark.registry_client import RegistryClient, Schema, texts_referred
 from sparkmirror.spark.schema_ids import MAGIC, ids_of
@@ -66,18 +66,6 @@ def _type_of(one: AvroSchema, text: SchemaText) -> pa.DataType:
         raise refuse(one.source, f"names {one.subject}, whose schema {unfit}") from None
     except Exception as problem:  # fastavro's own, for what is no schema
         raise refuse(one.source, f"names {one.subject}, whose schema cannot be read: {problem}") from None
-
-
-def refuse_misfits(column: Column, name: str) -> Column:
-    """`column`, key or value of a written record, which ends the query where `to_avro_<name>` could not write it."""
-    start = F.lit(MISFIT)
-    why = F.decode(F.substring(column, len(MISFIT) + 1, 1000), "UTF-8")
-    place = F.concat_ws("-", "topic", F.col("partition").cast("string"))
-    message = F.concat(
-        F.lit(f"The {name} of "), place, F.lit(" at offset "), F.col("offset").cast("string"),
-        F.lit(" cannot be written as Avro: "), why,
-    )  # fmt: skip
-    return F.when(F.startswith(column, start), F.raise_error(message).cast("binary")).otherwise(column)
 
 
 _VALUES: dict[tuple[SchemaRegistries, str, SchemaText | None], AvroValues] = {}

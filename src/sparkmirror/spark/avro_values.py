@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.spark.avro_schema import SchemaText
-from sparkmirror.spark.registry_client import Schema
-from sparkmirror.spark.schema_ids import HEAD_BYTES, SchemaIds, number_of
+from sparkmirror.spark.marked_values import MISFIT
+from sparkmirror.spark.registry_client import RegistryRefusal, Schema
+from sparkmirror.spark.schema_ids import HEAD_BYTES, SchemaIds, mark_of, number_of
 
-MISFIT: Final = bytes.fromhex("01d35a7be2c84f0e9a1c6b8f20e7d4439b")
-"""What begins the result of `write` for data that do not fit. No value of a serializer's begins so."""
 _AVRO: Final = "AVRO"
 _TO_JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
@@ -121,8 +120,8 @@ def write(
     schema: Any, data: pa.Array, subjects: Sequence[str | None], head_of: Callable[[str], bytes]
 ) -> list[bytes | None]:
     """Each datum by the schema, behind the head that its subject has; null for null. MISFIT and the reason for one that
-    does not fit: Spark calls functions for rows whose result nobody takes, so whether it is an error is not known here.
-    `head_of` is asked only for what fits, since it registers the schema."""
+    does not fit, or whose schema the target's registry refuses: whether that is an error is not known here
+    (`spark.marked_values`). `head_of` is asked only for what fits, since it registers the schema."""
     rows = map(turn_of(data.type, _dict) or _same, data.to_pylist())
     return [
         None if datum is None else _encoded(schema, datum, subject, head_of)
@@ -137,5 +136,10 @@ def _encoded(schema: Any, datum: Any, subject: str | None, head_of: Callable[[st
     try:
         schemaless_writer(content, schema, datum, strict_allow_default=True)
     except Exception as problem:  # fastavro raises what its writer meets
-        return MISFIT + f"{type(problem).__name__}: {problem}".encode()
-    return MISFIT + b"its subject is null" if subject is None else head_of(subject) + content.getvalue()
+        return MISFIT + f"its data cannot be written as Avro: {type(problem).__name__}: {problem}".encode()
+    if subject is None:
+        return MISFIT + b"its subject is null"
+    try:
+        return head_of(subject) + content.getvalue()
+    except RegistryRefusal as refusal:
+        return mark_of(refusal)

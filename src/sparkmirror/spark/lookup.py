@@ -19,7 +19,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.lookup_tables import LookupTable
 from sparkmirror.errors import TableProblem
 from sparkmirror.spark.live_table import LiveTable, read_version
-from sparkmirror.spark.plan_check import chain, class_of, quote_first_line, refuse
+from sparkmirror.spark.plan_check import chain, class_of, listed, quote_first_line, refuse
 
 _PREFIX: Final = "lookup_"
 _KEY_TYPES: Final = ("binary", "string", "tinyint", "smallint", "int", "bigint", "date", "boolean", "void")
@@ -87,14 +87,10 @@ def _check_call(table: LookupTable, name: str, kinds: list[str]) -> None:
 
 def _calls(node: Any) -> Iterator[tuple[str, list[str]]]:
     """Python functions in a plan node's expressions, with the types of what they are given."""
-    pending = _listed(node.expressions())
+    pending = listed(node.expressions())
     while pending:
         expression = pending.pop()
-        parts = _listed(expression.children())
+        parts = listed(expression.children())
         if class_of(expression) == "PythonUDF":
             yield str(expression.name()), [str(part.dataType().simpleString()) for part in parts]
         pending += parts
-
-
-def _listed(sequence: Any) -> list[Any]:
-    return [sequence.apply(at) for at in range(sequence.size())]

@@ -121,6 +121,11 @@ def class_of(node: Any) -> str:
     return str(node.getClass().getSimpleName()).removesuffix("$")
 
 
+def listed(sequence: Any) -> list[Any]:
+    """A Scala sequence's elements."""
+    return [sequence.apply(at) for at in range(sequence.size())]
+
+
 def calls_python(node: Any) -> bool:
     """Whether a node of an optimized plan hands its rows to a Python process: Spark's optimizer has made a node of what
     such an expression calls."""

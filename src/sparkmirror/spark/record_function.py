@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction
+from sparkmirror.spark.marked_values import refuse_marked
 from sparkmirror.spark.plan_check import (
     TYPES,
     chain,
@@ -179,4 +180,4 @@ def _one_element(frame: DataFrame, collection: Any) -> Column:
 
 def _column(frame: DataFrame, expression: Any) -> Column:
     jvm: Any = frame.sparkSession.sparkContext._jvm
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(refuse_marked(frame, expression)))

@@ -17,9 +17,10 @@ from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_KINDS, RECORD_SCHEMA, written_columns
-from sparkmirror.spark.avro_functions import refuse_misfits, register_avro_functions
+from sparkmirror.spark.avro_functions import register_avro_functions
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
+from sparkmirror.spark.marked_values import refusing
 from sparkmirror.spark.plan_check import TYPES, calls_python, check_shape, check_type, column_ids, explain, refuse
 from sparkmirror.spark.record_function import apply_function
 from sparkmirror.spark.schema_ids import register_schema_functions
@@ -102,10 +103,6 @@ def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
     check_lookups(frame, flow)
     before, after = column_ids(begin), column_ids(frame)
     returned |= {name for name in RETURNED_COLUMNS if after[name] != before[name]}
-    if flow.transforms.schemas is not None and flow.transforms.schemas.avro:
-        active, made = F.col("__active"), returned & {"key", "value"}
-        checked = {name: F.when(active, refuse_misfits(F.col(name), name)).otherwise(F.col(name)) for name in made}
-        frame = frame.withColumns(checked)
     written = _finish(frame, returned)
     carried, python_nodes = _needs_of(written, rows)
     return Transformed(written, carried, returned, python_nodes + 1)
@@ -168,7 +165,7 @@ def _condition(frame: DataFrame, text: str, source: Source) -> Column:
     kind = frame.select(F.expr(text).alias("x")).schema["x"].dataType.simpleString()
     if kind not in ("boolean", "void"):
         raise refuse(source, f"gives {kind}, where true or false is wanted", "compare it with something")
-    return F.coalesce(F.expr(text).cast("boolean"), F.lit(False))
+    return F.coalesce(refusing(frame, F.expr(text)).cast("boolean"), F.lit(False))
 
 
 def _send_to_dead_letters(frame: DataFrame, step: DeadLetter) -> DataFrame:
@@ -203,7 +200,7 @@ def _explode(frame: DataFrame, step: Explode) -> DataFrame:
         if not isinstance(kind, ArrayType):
             hint = "`split` makes an array of text, `map_entries` of a map, `from_json` of JSON"
             raise refuse(step.source, f"gives {kind.simpleString()}, where an array is wanted", hint)
-        elements = F.when(F.col("__active"), F.expr(step.expression)).otherwise(F.array(F.lit(None)))
+        elements = F.when(F.col("__active"), refusing(frame, F.expr(step.expression))).otherwise(F.array(F.lit(None)))
         exploded = frame.select("*", F.posexplode(elements).alias("pos", "col"))
     check_shape(exploded, step.source)
     return exploded
@@ -216,7 +213,7 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
         with explain(setting.source):
             kind = frame.select(F.expr(setting.expression).alias("x")).schema["x"].dataType.simpleString()
             check_type(setting.column, kind, setting.source)
-            value = F.expr(setting.expression).cast(TYPES[setting.column])
+            value = refusing(frame, F.expr(setting.expression)).cast(TYPES[setting.column])
             made = F.when(F.col("__active"), value)
             changed[setting.column] = made if setting.column in _GUARDED else made.otherwise(F.col(setting.column))
             check_shape(frame.select(changed[setting.column]), setting.source)

@@ -26,6 +26,10 @@ Schema = dict[str, Any]
 far as it has them."""
 
 
+class RegistryRefusal(RegistryProblem):
+    """The registry does not take this schema under this subject. Another one it may take."""
+
+
 class RegistryClient:
     """One registry. Each call raises RegistryProblem where it does not answer, or refuses."""
 
@@ -95,9 +99,8 @@ class RegistryClient:
             if _is_not_found(problem.code, said):
                 return None
             what = f"{method} {path} with status {problem.code}: {said}"
-            raise RegistryProblem(
-                f"The schema registry {self._registry.url} refuses {what}", _hint(problem.code)
-            ) from None
+            kind = RegistryRefusal if body is not None and problem.code in _REFUSING else RegistryProblem
+            raise kind(f"The schema registry {self._registry.url} refuses {what}", _hint(problem.code)) from None
         except (OSError, ValueError) as problem:
             raise RegistryProblem(
                 f"The schema registry {self._registry.url} does not answer: {problem}", _AWAY
@@ -112,6 +115,9 @@ _HINTS: Final = {
     409: "register the schema by hand, set the subject's compatibility otherwise, or use another subject",
     422: "the target's registry does not take this schema: its message says why",
 }
+
+
+_REFUSING: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 def _hint(status: int) -> str:

@@ -8,7 +8,7 @@ bytes behind. Registered for a flow's expressions by `spark.record_plan`; they r
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -20,7 +20,8 @@ from sparkmirror.config.flow.schema_registries import SchemaRegistries
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.pipeline.relay.schema import HEADERS_DDL
 from sparkmirror.spark.avro_schema import SchemaText
-from sparkmirror.spark.registry_client import RegistryClient, Schema, carry_over, texts_referred
+from sparkmirror.spark.marked_values import MISFIT
+from sparkmirror.spark.registry_client import RegistryClient, RegistryRefusal, Schema, carry_over, texts_referred
 
 MAGIC: Final = b"\0"
 MAGIC_GUID: Final = b"\1"
@@ -28,6 +29,8 @@ HEAD_BYTES: Final = 5
 GUID_END: Final = 17
 _ASK_AGAIN_SECONDS: Final = 30.0
 """After which an id that the source's registry did not have is asked for again."""
+_REFUSED_SECONDS: Final = 2.0
+"""For which a refusal is not asked about again: each record of a batch may meet it."""
 _KNOWN_MAX: Final = 10_000
 """Ids that are kept; a value that is no such record may begin with any."""
 
@@ -35,7 +38,8 @@ log = logging.getLogger(__name__)
 
 
 class SchemaIds:
-    """The ids that this worker knows of two registries. Every method raises RegistryProblem."""
+    """The ids that this worker knows of two registries. Every method raises RegistryProblem; a schema that the target's
+    registry refuses gives a marked value instead (`spark.marked_values`), and `target_id` raises RegistryRefusal."""
 
     def __init__(self, registries: SchemaRegistries, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -44,6 +48,7 @@ class SchemaIds:
         self._schemas: dict[int | str, Schema] = {}
         self._unknown: dict[int | str, float] = {}
         self._carried: dict[tuple[int | str, str | None], int] = {}
+        self._refused: dict[tuple[int | str, str | None], tuple[float, RegistryRefusal]] = {}
         self._guids: dict[int, bytes] = {}
 
     def schema_of(self, number: int) -> Schema | None:
@@ -68,22 +73,25 @@ class SchemaIds:
     def carry(self, values: pa.Array, subjects: pa.Array) -> pa.Array:
         """The values with the target's ids; what names no schema stays as it is."""
         pairs = zip(_bytes(values), subjects.to_pylist(), strict=True)
-        carried = [None if value is None else self._carry(value, subject) for value, subject in pairs]
+        carried = [None if value is None else _marking(self._carry, value, subject) for value, subject in pairs]
         return pa.array(carried, pa.binary())
 
     def carry_header(self, headers: pa.Array, names: pa.Array, subjects: pa.Array) -> pa.Array:
         """The headers with what the last one of each name says of a schema as the target has it. An older one of the
-        name stays: clients read the last."""
-        rows = zip(headers.to_pylist(), names.to_pylist(), subjects.to_pylist(), strict=True)
-        return pa.array([self._with_header(*row) for row in rows], headers.type)
-
-    def _with_header(self, headers: list[Any] | None, name: str | None, subject: str | None) -> list[Any] | None:
-        places = [at for at, one in enumerate(headers or ()) if one["key"] == name and one["value"] is not None]
-        if headers is None or not places:
-            return headers
-        at = places[-1]
-        changed = self._carry_guid(headers[at]["value"], subject)
-        return [*headers[:at], {"key": name, "value": changed}, *headers[at + 1 :]]
+        name stays: clients read the last. Names are taken as bytes, which need not be text."""
+        ends, content = headers.offsets.to_pylist(), headers.values
+        keys, values = (part.cast(pa.binary()).to_pylist() for part in content.flatten())
+        rows = zip(headers.is_valid().to_pylist(), names.to_pylist(), subjects.to_pylist(), strict=True)
+        for row, (is_there, name, subject) in enumerate(rows):
+            wanted = name.encode() if is_there and name is not None else None
+            places = (at for at in range(ends[row + 1] - 1, ends[row] - 1, -1) if keys[at] == wanted)
+            at = next((at for at in places if wanted is not None and values[at] is not None), None)
+            if at is not None:
+                values[at] = _marking(self._carry_guid, values[at], subject)
+        fields = list(content.type)
+        parts = [content.field("key"), pa.array(values, fields[1].type)]
+        made = pa.StructArray.from_arrays(parts, fields=fields, mask=content.is_null())
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), made, headers.type, mask=headers.is_null())
 
     def _carry(self, value: bytes, subject: str | None) -> bytes:
         number = number_of(value)
@@ -106,10 +114,21 @@ class SchemaIds:
         """The target's id of the schema."""
         found = self._carried.get((named, subject))
         if found is None:
+            self._heed_refusal(named, subject)
             where = subject or self._subject_of(named)
-            found = self._carried[named, subject] = int(carry_over(self._source, self._target, schema, where)["id"])
+            try:
+                found = self._carried[named, subject] = int(carry_over(self._source, self._target, schema, where)["id"])
+            except RegistryRefusal as refusal:
+                self._refused[named, subject] = (self._clock.monotonic() + _REFUSED_SECONDS, refusal)
+                raise
             log.info("a schema of %s is %d in the target's registry.", where, found)
         return found
+
+    def _heed_refusal(self, named: int | str, subject: str | None) -> None:
+        until, refusal = self._refused.pop((named, subject), (0.0, None))
+        if refusal is not None and self._clock.monotonic() < until:
+            self._refused[named, subject] = until, refusal
+            raise refusal
 
     def _subject_of(self, named: int | str) -> str:
         numbers = [named] if isinstance(named, int) else self._source.ids_of_guid(named)
@@ -141,6 +160,18 @@ class SchemaIds:
 def _bytes(values: pa.Array) -> list[bytes | None]:
     found: list[bytes | None] = values.cast(pa.binary()).to_pylist()
     return found
+
+
+def mark_of(refusal: RegistryRefusal) -> bytes:
+    """What stands for a value whose schema was refused."""
+    return MISFIT + f"{refusal.args[0]} ({refusal.hint})".encode()
+
+
+def _marking(carry: Callable[[bytes, str | None], bytes], value: bytes, subject: str | None) -> bytes:
+    try:
+        return carry(value, subject)
+    except RegistryRefusal as refusal:
+        return mark_of(refusal)
 
 
 def number_of(value: bytes) -> int | None:

@@ -19,7 +19,8 @@ from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.spark.avro_schema import SchemaText, Unfit
-from sparkmirror.spark.avro_values import MISFIT, AvroValues, write
+from sparkmirror.spark.avro_values import AvroValues, write
+from sparkmirror.spark.marked_values import MISFIT
 from sparkmirror.spark.schema_ids import SchemaIds
 
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "gone", "type": "string"}]}

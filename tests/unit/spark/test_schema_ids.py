@@ -1,6 +1,7 @@
 """Ids of schemas become those of the target's registry, each looked up once, with all that a schema refers to."""
 
 import logging
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from tests.schema_registry import SchemaRegistry, guid_of
 from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.errors import RegistryProblem
+from sparkmirror.spark.marked_values import MISFIT
 from sparkmirror.spark.schema_ids import SchemaIds
 
 ORDER = {"schema": '{"type": "record", "name": "Order", "fields": []}'}
@@ -161,13 +163,18 @@ def test_what_a_schema_refers_to_is_registered_before_it_in_the_versions_there(
 
 
 def test_a_registry_that_refuses_or_is_away_is_a_sentence_without_the_password(
-    source: SchemaRegistry, target: SchemaRegistry, ids: SchemaIds
+    source: SchemaRegistry, target: SchemaRegistry
 ) -> None:
     number = source.register("orders-value", ORDER)
     target.refuses = True
-    with pytest.raises(RegistryProblem, match=rf"{target.url} refuses POST .* with status 409: .*incompatible"):
-        carried(ids, named(number))
+    clock = ManualClock()
+    ids = SchemaIds(SchemaRegistries(Registry(source.url), Registry(target.url, LOGIN), LINE), clock)
+    marked, _ = carried(ids, named(number), named(number))
+    why = rf"{target.url} refuses POST .* with status 409: .*incompatible.*register the schema by hand".encode()
+    assert marked is not None and marked.startswith(MISFIT) and re.search(why, marked)
+    assert len(target.asked) == 1, "one record of a batch asks"
     target.refuses = False
+    clock.now += 3
     assert carried(ids, named(number)) == [named(100)], "a refusal is not kept"
     stranger = SchemaIds(SchemaRegistries(Registry(source.url), Registry(target.url), Source("k", 1, "mm2")))
     with pytest.raises(RegistryProblem, match="status 401"):
@@ -177,3 +184,17 @@ def test_a_registry_that_refuses_or_is_away_is_a_sentence_without_the_password(
     with pytest.raises(RegistryProblem, match="does not answer") as caught:
         carried(nobody, named(number))
     assert "s3cret" not in str(caught.value) + repr(away)
+
+
+def test_a_header_whose_name_is_no_text_passes(source: SchemaRegistry, ids: SchemaIds) -> None:
+    source.register("orders-value", ORDER)
+    names = pa.array([b"x", b"\xff\xfe", b"__value_schema_id", b"\xff", None], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), len(names), names.buffers())
+    guid = header(guid_of(ORDER))["value"]
+    content = pa.StructArray.from_arrays([text, pa.array([b"x", b"1", guid, None, guid])], ["key", "value"])
+    whole = pa.ListArray.from_arrays(pa.array([0, 1, 4, None, 4, 5], pa.int32()), content)
+    given = whole.slice(1)  # as Arrow may hand it over
+    found = ids.carry_header(given, pa.array(["__value_schema_id"] * 4), pa.array([SUBJECT] * 4))
+    assert found.type == given.type and found.is_valid().to_pylist() == [True, True, False, True]
+    assert found.values.field("key").cast(pa.binary()).equals(names)
+    assert found.flatten().field("value").to_pylist() == [b"1", guid, None, guid]
