@@ -489,10 +489,12 @@ def test_avro_s_functions_without_their_jar_say_how_to_bring_it(spark: SparkSess
     assert re.search(r"spark\.jars\.packages=org\.apache\.spark:spark-avro_2\.13:\d", caught.value.hint or "")
 
 
-def test_topics_by_the_day_of_a_record(spark: SparkSession) -> None:
+def test_topics_by_the_time_of_a_record_as_java_writes_it(spark: SparkSession) -> None:
     lines = "transforms = t\ntransforms.t.type = org.apache.kafka.connect.transforms.TimestampRouter\n"
-    (found,) = outcome(spark, lines + "transforms.t.timestamp.format = yyyyMMdd\n", row("record"))
-    assert found.target_topic == "A.orders-20010909"
+    dates = {"yyyyMMdd": "20010909", "yy_MMM-d-H.m.ssSSS": "01_Sep-9-1.46.40123", "MMMM'at'HH": "Septemberat01"}
+    for pattern, date in dates.items():
+        (found,) = outcome(spark, f"{lines}transforms.t.timestamp.format = {pattern}\n", row("record"))
+        assert found.target_topic == f"A.orders-{date}"
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ The two built-in policies of MirrorMaker 2 (KIP-382, KIP-690, KIP-949, KIP-1074)
 by the flow's plan and by everything that names an internal topic.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
 HEARTBEATS_TOPIC = "heartbeats"
+_TOPIC = re.compile(r"(?!\.{1,2}$|__|mm2-)[A-Za-z0-9._-]{1,249}", re.ASCII)
 
 
 class ReplicationPolicy(Protocol):
@@ -155,6 +157,11 @@ class SameNamePolicy(IdentityReplicationPolicy):
 _BROKER_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
 )
+
+
+def can_hold_data(topic: str) -> bool:
+    """Whether users may send records to a topic of this name: brokers take it, and it is not internal."""
+    return _TOPIC.fullmatch(topic) is not None
 
 
 def is_built_in(policy: ReplicationPolicy) -> bool:

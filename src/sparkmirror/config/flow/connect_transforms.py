@@ -21,7 +21,11 @@ T = TypeVar("T")
 _PACKAGE = "org.apache.kafka.connect.transforms."
 _BYTES = "works on the fields of keys or values, and mirrored ones are bytes: in MirrorMaker it fails with every record"
 _COMMON = {"type", "predicate", "negate"}
-_DATE_PATTERN = re.compile(r"[yMdHmsS\W]+")
+_DATE_PATTERN = re.compile(
+    r"(?:'[^']*'|(?:(?<!y)(?:yyyy|yy)(?!y)|(?<!M)M{1,4}(?!M)|(?<!S)SSS(?!S)|([dHms])\1?(?!\1))|_|[^\w'\[\]{}#])+"
+)
+"""What Java's SimpleDateFormat and Spark's formatter read alike: to the one `S` is the millisecond and brackets are
+text, to the other a tenth of a second and what may be left out."""
 
 
 class Unusable(Exception):
@@ -119,7 +123,11 @@ def _timestamp_router(given: Given) -> Setting:
     shape = given.settings.get("topic.format", "${topic}-${timestamp}")
     pattern = given.settings.get("timestamp.format", "yyyyMMdd")
     if not _DATE_PATTERN.fullmatch(pattern):
-        raise Unusable(f"has the timestamp.format `{pattern}`; only the letters y, M, d, H, m, s and S are translated")
+        raise Unusable(
+            f"has the timestamp.format `{pattern}`, which is not translated",
+            "yyyy, yy, MMMM, MMM, MM, M, SSS, and d, H, m and s once or twice are, with quoted text and signs but "
+            "[ ] { } # between them; write others as `transforms.set.topic` with date_format",
+        )
     date = f"date_format(timestamp, {literal(pattern)})"
     named = f"replace({literal(shape)}, {literal('${topic}')}, target_topic)"
     return "target_topic", f"replace({named}, {literal('${timestamp}')}, {date})"

@@ -25,6 +25,7 @@ from sparkmirror.config.keys.flow_keys import (
 )
 from sparkmirror.config.reading import Problems
 from sparkmirror.config.types import split_list
+from sparkmirror.policy.naming import can_hold_data
 
 WHERE, EXPLODE, FUNCTION = TRANSFORMS_WHERE.name, TRANSFORMS_EXPLODE.name, TRANSFORMS_FUNCTION.name
 DEAD_WHEN, DEAD_TOPIC = TRANSFORMS_DEADLETTER_WHEN.name, TRANSFORMS_DEADLETTER_TOPIC.name
@@ -149,6 +150,12 @@ def _expression(entry: Entry, problems: Problems) -> str:
 def _dead_letter(entries: Mapping[str, Entry], problems: Problems) -> list[Step]:
     when, topic = entries.get(DEAD_WHEN), entries.get(DEAD_TOPIC)
     if when and topic:
+        if not can_hold_data(topic.value.strip()):
+            what = f"names `{topic.value.strip()}`, which cannot be a topic for data"
+            hint = (
+                "use letters, digits, `.`, `_` and `-`; a name that begins with `__` or `mm2-` is an internal topic's"
+            )
+            problems.error(f"`{topic.key}` {what}", hint, topic)
         return [DeadLetter(_expression(when, problems), topic.value.strip(), _source(when, problems))]
     if when:
         problems.error(f"`{when.key}` needs `{DEAD_TOPIC}`", f"add a line such as `{DEAD_TOPIC} = dead-letters`", when)

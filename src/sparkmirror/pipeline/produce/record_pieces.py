@@ -3,7 +3,6 @@
 Called by `pipeline.produce.record_writer` and `pipeline.produce.repartition`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.kept_records import Kept, Part, as_piece, decode_batch, join, join_few
 from sparkmirror.pipeline.relay.options import CONTENT_COLUMNS
+from sparkmirror.policy.naming import can_hold_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sparkmirror.batch.columns import Columns
     from sparkmirror.batch.header import Codec
 
-
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
-_INTERNAL = re.compile(r"__.*|mm2-.*")
 
 RANGE_BYTES_MAX: Final = (1 << 31) - 1
 """Of all that became of a run, whose bytes are counted in 32 bits."""
@@ -173,7 +170,7 @@ def _partitions(
 
     if topic == origin.remote_topic and bool((wanted == origin.source.partition).all()):
         return wanted  # the same partition of the mirrored topic, which the topic job creates
-    if not _TOPIC.fullmatch(topic) or topic in (".", "..") or _INTERNAL.fullmatch(topic):
+    if not can_hold_data(topic):
         raise Unroutable(f"{origin.source}: the transforms send records to `{topic}`, which cannot be a topic for data")
     count = sizes(topic, origin.source)
     leaderless = np.flatnonzero((wanted < 0) | (wanted >= count))

@@ -1,8 +1,11 @@
 """What a flow does to its records, as a file says it: our own keys, Connect's transformations, and what is refused."""
 
+import re
+
 import pytest
 from tests.flows import SMALLEST
 
+from sparkmirror.config.flow.connect_transforms import literal
 from sparkmirror.config.flow.flows import parse_config
 from sparkmirror.config.flow.lookup_tables import LookupTable
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns, Step
@@ -10,6 +13,7 @@ from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError
 
 CONNECT = "org.apache.kafka.connect.transforms"
+DATED = f"transforms = t\ntransforms.t.type = {CONNECT}.TimestampRouter\ntransforms.t.timestamp.format = "
 
 
 def steps(text: str) -> tuple[Step, ...]:
@@ -262,6 +266,23 @@ def test_connect_s_transformations_become_expressions(lines: str, column: str, e
 
 
 @pytest.mark.parametrize(
+    "pattern",
+    [
+        "yyyyMMdd",
+        "yy-M-d",
+        "dd/MMM/yyyy",
+        "HHmmssSSS",
+        "H:m:s.SSS",
+        "MMMM yyyy",
+        "'at' HH 'o''clock'",
+        "yyyy-MM-dd'T'HH",
+    ],
+)
+def test_dates_that_java_and_spark_write_alike_are_translated(pattern: str) -> None:
+    assert f"date_format(timestamp, {literal(pattern)})" in settings(f"{DATED}{pattern}\n")["target_topic"]
+
+
+@pytest.mark.parametrize(
     ("predicate", "negate", "condition"),
     [
         ("RecordIsTombstone", "", "NOT ((value IS NULL))"),
@@ -295,6 +316,13 @@ def test_a_predicate_limits_any_transformation() -> None:
         ("transforms.set.vlaue = 1\n", "there is no such column"),
         ("transforms.deadletter.when = true\n", "`transforms.deadletter.when` needs `transforms.deadletter.topic`"),
         ("transforms.deadletter.topic = d\n", "`transforms.deadletter.topic` needs `transforms.deadletter.when`"),
+        *(
+            (
+                f"transforms.deadletter.when = true\ntransforms.deadletter.topic ={topic}\n",
+                f"mm2:6: `transforms.deadletter.topic` names `{topic.strip()}`, which cannot be a topic for data",
+            )
+            for topic in ("", " __dead", " a b", " mm2-dead", " ..", " " + "d" * 250)
+        ),
         ("transforms.function = shop\n", "must be written `module:function`"),
         ("transforms = t\n", "`transforms` lists `t`, which has no `transforms.t.type`"),
         ("transforms = set\n", "`transforms` lists `set`, which means something else here"),
@@ -309,6 +337,23 @@ def test_a_predicate_limits_any_transformation() -> None:
             f"transforms = t\ntransforms.t.type = {CONNECT}.RegexRouter\ntransforms.t.regex = (\n"
             "transforms.t.replacement = x\n",
             "has the expression `\\(`, which is not a regular expression",
+        ),
+        *(
+            (f"{DATED}{pattern}\n", rf"has the timestamp.format `{re.escape(pattern)}`, which is not translated")
+            for pattern in (
+                "S",
+                "SSSS",
+                "yyy",
+                "yyyyy",
+                "ddd",
+                "MMMMM",
+                "[yyyy]",
+                "yyyy#",
+                "{yyyy}",
+                "yyyy'",
+                "DDD",
+                "u",
+            )
         ),
         ("predicates = p\npredicates.p.type = com.x.Mine\n", "names a predicate that cannot be loaded here"),
     ],
