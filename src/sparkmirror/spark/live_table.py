@@ -9,7 +9,8 @@ taken on.
 import importlib
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from sparkmirror.errors import TableProblem
 
 TABLE_BYTES_MAX: Final = 256 << 20
 """Of a table in memory. Each task of a flow has a copy."""
+_SAY_SECONDS: Final = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class LiveTable:
         self._schema = schema
         self._clock = clock
         self._version: Version | None = None
-        self._look_at = 0.0
+        self._look_at = self._say_at = 0.0
         self._reading: threading.Thread | None = None
 
     def look_up(self, keys: Sequence[pa.Array]) -> pa.StructArray:
@@ -65,11 +67,21 @@ class LiveTable:
     def _renew(self, before: Version) -> None:
         """Records do not wait for it."""
         try:
-            if before.signature is None or signature_of(self._table) != before.signature:
+            with _named(self._table):
+                is_same = before.signature is not None and signature_of(self._table) == before.signature
+            if not is_same:
                 self._version = read_version(self._table, self._schema)
                 if not self._table.is_copy:
                     log.info("the table %s was read again, %d rows.", self._table.name, len(self._version.rows))
+            self._say_at = 0.0
         except TableProblem as problem:
+            self._warn(problem)
+
+    def _warn(self, problem: TableProblem) -> None:
+        """At most once a minute: a short interval is not a reason to fill a log."""
+        now = self._clock.monotonic()
+        if now >= self._say_at:
+            self._say_at = now + _SAY_SECONDS
             log.warning(
                 "%s; records are looked up in what was read before.", problem.args[0], extra={"event": "table-not-read"}
             )
@@ -77,8 +89,15 @@ class LiveTable:
 
 def read_version(table: LookupTable, schema: pa.Schema | None = None) -> Version:
     """The table as it is now, with the columns of `schema`, or all. Raises TableProblem."""
-    try:
+    with _named(table):
         return read_unnamed(table, schema)
+
+
+@contextmanager
+def _named(table: LookupTable) -> Iterator[None]:
+    """Turns what a table's storage, files or function raise into TableProblem, with the table's name."""
+    try:
+        yield
     except Exception as problem:
         what = f"{type(problem).__name__}: {problem}" if not isinstance(problem, TableProblem) else problem.args[0]
         raise TableProblem(f"the table {table.name} ({table.path or table.function}) cannot be read: {what}") from None

@@ -159,6 +159,49 @@ def test_what_cannot_be_read_is_said_and_the_former_version_serves_until_it_can(
     assert found(table, 1) == [{"id": 1, "region": "us"}]
 
 
+def test_a_storage_that_is_away_is_said_and_the_former_version_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, clock = tmp_path / "t.parquet", ManualClock()
+    store(path, ROWS)
+    table = live(table_of(path), clock)
+    found(table, 1)
+
+    def refuse(_: LookupTable) -> Any:
+        raise OSError("When getting information for key 't': AWS Error NETWORK_CONNECTION")
+
+    monkeypatch.setattr(live_table, "signature_of", refuse)
+    clock.now += 60
+    with caplog.at_level(logging.WARNING):
+        assert found(table, 1) == [ROWS[0]]
+        renewed(table)
+    assert f"the table t ({path}) cannot be read: OSError: When getting information" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_a_table_that_cannot_be_read_is_said_once_a_minute(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, clock = tmp_path / "t.parquet", ManualClock()
+    store(path, ROWS)
+    table = live(replace(table_of(path), reload_seconds=1.0), clock)
+    found(table, 1)
+
+    def count() -> int:
+        clock.now += 2
+        with caplog.at_level(logging.WARNING):
+            found(table, 1)
+            renewed(table)
+        return len(caplog.messages)
+
+    path.unlink()
+    assert [count(), count(), count()] == [1, 1, 1]
+    clock.now += 60
+    assert [count(), count()] == [2, 2]
+    store(path, ROWS)
+    assert count() == 2
+    path.unlink()
+    assert count() == 3, "it was there meanwhile"
+
+
 def test_a_function_gives_a_table_or_rows_and_may_fail_later() -> None:
     clock, table = ManualClock(), table_of(function=f"{__name__}:answer")
     ANSWERS[:] = [ROWS]
