@@ -223,7 +223,7 @@ def decode_batch(batch: memoryview, bound: Bound) -> "Columns":
     """The records of one batch."""
     from sparkmirror.batch.columns import decode
 
-    return decode(batch, 0, len(batch), bound=bound)
+    return decode(batch, 0, len(batch), max_bytes=bound.bytes_max, bound=bound)
 
 
 def _restore(rows: pa.RecordBatch, columns: "Columns", returned: Collection[str]) -> "Columns":

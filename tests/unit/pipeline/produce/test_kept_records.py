@@ -15,7 +15,8 @@ from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.rewrite import Limits
-from sparkmirror.errors import ProtocolError
+from sparkmirror.batch.unpacking import Bound
+from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.record_rows import Decoding
 from sparkmirror.pipeline.produce import kept_records, record_pieces
@@ -213,3 +214,20 @@ def _records(pieces: Any) -> list[tuple[int, bytes | None, bytes | None, Any, in
         for offset, one in zip(offsets, decode_records(piece.data), strict=True):
             found.append((offset, one.key, one.value, one.headers, one.timestamp))
     return found
+
+
+def test_a_whole_batch_that_goes_elsewhere_may_take_what_the_flow_says() -> None:
+    """129 MiB that came in some 30 KB."""
+    noise = np.random.default_rng(1).bytes(20_000)
+    records = [Record(at, 0, None, bytes(1 << 20)) for at in range(129)]
+    batch = encode_batch([*records, Record(129, 0, None, noise)], Codec.ZSTD)
+    rows = pa.record_batch({"offset": pa.array(np.arange(130)), "target_topic": pa.array(["A.orders-x"] * 130)})
+
+    def pieces(unpacked_bytes_max: int) -> Any:
+        bound = Bound(unpacked_bytes_max, unpacked_bytes_max)
+        kept = Kept(memoryview(batch), frozenset({"target_topic"}), bound)
+        return make_pieces([rows], kept, ORIGIN, lambda *_: 1)
+
+    assert sum(piece.records for _, piece in pieces(256 << 20)) == 130
+    with pytest.raises(ContentTooLarge):
+        pieces(128 << 20)
