@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sparkmirror.batch.any_format import decode_alike
 from sparkmirror.batch.columns import NOTHING, Columns
 from sparkmirror.batch.headers import BASE_OFFSET, COLUMNS, NEXT_OFFSET, POSITION, TOTAL_BYTES, Headers
+from sparkmirror.batch.unpacking import USUAL_BOUND, Bound
 
 _CHUNK_BYTES: Final = 16 << 20
 
@@ -35,12 +36,14 @@ def overlapping(table: NDArray[np.int64], first: int, end: int) -> NDArray[np.in
     return table[low : max(low, high)]
 
 
-def decode_part(part: Part, first: int, end: int, enough_bytes: int = _CHUNK_BYTES) -> tuple[Columns, int]:
+def decode_part(
+    part: Part, first: int, end: int, enough_bytes: int = _CHUNK_BYTES, bound: Bound = USUAL_BOUND
+) -> tuple[Columns, int]:
     """Records of batches that overlap the offsets, at most as many as are decoded at once, and the offset that this
-    reaches. Raises ProtocolError."""
+    reaches. Raises ProtocolError, for a batch beyond the `bound` ContentTooLarge."""
     rows = overlapping(part.table, first, end) if first < end else part.table[:0]
     if not len(rows):
         return NOTHING, end
     group = Headers(rows, int(rows[-1, POSITION] + rows[-1, TOTAL_BYTES]))
-    columns, taken = decode_alike(part.buffer, group, 0, enough_bytes=enough_bytes)
+    columns, taken = decode_alike(part.buffer, group, 0, bound=bound, enough_bytes=enough_bytes)
     return columns, end if taken == len(rows) else int(rows[taken - 1, NEXT_OFFSET])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sparkmirror.batch.header import Codec
+from sparkmirror.batch.unpacking import USUAL_BOUND, Bound
 from sparkmirror.config.keys.client_keys import SECURITY_NAMES
 from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.settings import ClientSettings, client_settings
@@ -32,7 +33,7 @@ _STARTING: Final = (
 _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _READ: Final = (
     "bootstrap.servers", *_TOPICS, *_STARTING, "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
-    "includeHeaders",
+    "maxUnpackedBytes", "includeHeaders",
 )  # fmt: skip
 _OF_STREAMS: Final = ("maxOffsetsPerTrigger", "identicalOffsets")
 _WRITE: Final = ("bootstrap.servers", "topic", "offsetsFile")
@@ -71,8 +72,8 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a read is to do. `offsets_max` is of a micro-batch, `partitions_min` and `records_max` of its tasks. With
-    `are_identical` a checkpoint's offsets hold on other clusters too."""
+    """What a read is to do. `offsets_max` is of a micro-batch, `partitions_min` and `records_max` of its tasks,
+    `unpacked_max` of a record batch. With `are_identical` a checkpoint's offsets hold on other clusters too."""
 
     cluster: Cluster
     topics: Selection
@@ -84,6 +85,12 @@ class ReadOptions:
     offsets_max: int | None = None
     partitions_min: int | None = None
     records_max: int | None = None
+    unpacked_max: int | None = None
+
+    @property
+    def bound(self) -> Bound:
+        """What a batch may become when it is unpacked."""
+        return USUAL_BOUND if self.unpacked_max is None else Bound(self.unpacked_max, self.unpacked_max)
 
     @property
     def settings(self) -> ClientSettings:
@@ -132,6 +139,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         offsets_max=_count(given, "maxOffsetsPerTrigger"),
         partitions_min=_count(given, "minPartitions"),
         records_max=_count(given, "maxRecordsPerPartition"),
+        unpacked_max=_count(given, "maxUnpackedBytes"),
     )
     _ = options.settings
     return options

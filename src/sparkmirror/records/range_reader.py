@@ -41,7 +41,7 @@ def read_range(options: ReadOptions, task: TaskRange) -> Iterator[pa.RecordBatch
         wanted = LogRange(where, first, end, options.read_committed, task.compacted, task.topic_id)
         try:
             for part in read_parts(options.settings, wanted):
-                yield from arrow_batches(part, where, first, min(end, part.next_offset))
+                yield from arrow_batches(part, where, first, min(end, part.next_offset), options.bound)
                 first, wrong_answers = part.next_offset, 0
         except AnotherTopic:
             what = f"The topic {where.topic} was deleted and made again before offsets {first} to {end - 1} were read."

@@ -16,6 +16,8 @@ from sparkmirror.batch.header import APPEND_TIME, MAGIC
 from sparkmirror.batch.headers import ATTRIBUTES, MAGIC_NUMBER, NEXT_OFFSET, POSITION
 from sparkmirror.batch.part import Part, decode_part
 from sparkmirror.batch.record_headers import HEADER_TYPE
+from sparkmirror.batch.unpacking import USUAL_BOUND, Bound
+from sparkmirror.errors import ContentTooLarge
 from sparkmirror.model import TopicPartition
 
 DDL: Final = (
@@ -46,10 +48,17 @@ _TIMESTAMP_MS_MAX: Final = (1 << 63) // _MICROS - 1
 """Beyond it Spark's timestamps, in microseconds, do not reach; such a time is null."""
 
 
-def arrow_batches(part: Part, where: TopicPartition, first: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The records of a part at offsets `first` … `end - 1`, in order. Raises ProtocolError."""
+def arrow_batches(
+    part: Part, where: TopicPartition, first: int, end: int, bound: Bound = USUAL_BOUND
+) -> Iterator[pa.RecordBatch]:
+    """The records of a part at offsets `first` … `end - 1`, in order. Raises ProtocolError, for a batch beyond the
+    `bound` ContentTooLarge, which names the option."""
     while first < end:
-        columns, reached = decode_part(part, first, end, CHUNK_BYTES)
+        try:
+            columns, reached = decode_part(part, first, end, CHUNK_BYTES, bound)
+        except ContentTooLarge as large:
+            hint = "Raise the option maxUnpackedBytes if the topic's producers write such batches."
+            raise ContentTooLarge(f"{where}: {large.args[0]}", hint) from None
         low, high = (int(found) for found in np.searchsorted(columns.offsets, (first, end)))
         if low < high:
             yield _record_batch(columns.rows(low, high), part, where)

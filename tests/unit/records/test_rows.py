@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -19,8 +20,10 @@ from sparkmirror.batch.header import APPEND_TIME, Codec
 from sparkmirror.batch.headers import read_headers
 from sparkmirror.batch.part import Part
 from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.errors import ContentTooLarge
 from sparkmirror.model import TopicPartition
 from sparkmirror.records import rows
+from sparkmirror.records.options import read_options
 from sparkmirror.records.rows import SCHEMA, arrow_batches
 
 WHERE = TopicPartition("orders", 3)
@@ -82,3 +85,13 @@ def test_what_the_broker_stamped_is_called_so() -> None:
 def test_a_time_that_spark_does_not_have_is_null() -> None:
     far = rows._timestamps(np.array([2**62, -(2**63), 0]))
     assert far.cast(pa.int64()).to_pylist() == [None, None, 0]
+
+
+def test_a_batch_that_becomes_too_large_is_refused_by_the_option_that_takes_it() -> None:
+    part = part_of(encode_batch([Record(at, 0, None, bytes(1 << 20)) for at in range(17)], Codec.LZ4))
+    with pytest.raises(ContentTooLarge, match=f"{WHERE}: .*decompressed") as caught:
+        list(arrow_batches(part, WHERE, 0, 17))
+    assert "maxUnpackedBytes" in caught.value.hint
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "maxunpackedbytes": str(18 << 20)}
+    bound = read_options(given, is_stream=True).bound
+    assert sum(batch.num_rows for batch in arrow_batches(part, WHERE, 0, 17, bound)) == 17
