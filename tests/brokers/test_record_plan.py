@@ -242,6 +242,17 @@ def test_settings_see_the_record_as_it_was(spark: SparkSession) -> None:
     assert (found.key, found.value, found.timestamp) == (b"v", b"k", LONG_AGO + 3_600_000)
 
 
+def to_far_partition(records: DataFrame) -> DataFrame:
+    return records.withColumn("target_partition", F.col("offset"))
+
+
+@pytest.mark.parametrize("step", ["set.partition = offset", f"function = {HERE}:to_far_partition"])
+def test_a_partition_beyond_all_numbers_is_left_to_the_partitioner(spark: SparkSession, step: str) -> None:
+    places = [5, (1 << 31) - 1, 1 << 31, (1 << 32) + 1, -(1 << 31) - 1]
+    found = outcome(spark, f"transforms.{step}\n", *(row("record", offset=at) for at in places))
+    assert [one.target_partition for one in found] == [5, (1 << 31) - 1, None, None, None]
+
+
 def test_dead_letters_are_marked_and_left_alone_by_later_steps(spark: SparkSession) -> None:
     lines = (
         "transforms.deadletter.when = value = 'bad'\ntransforms.deadletter.topic = dead\ntransforms.set.value = 'x'\n"

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import pyspark
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.errors import ConfigError
@@ -34,6 +35,7 @@ _FITTING = {
     "value": ("binary", "string", "void"),
     "headers": ("array", "void"),
 }
+_PARTITIONS: Final = 1 << 31
 _OWN_PROGRAM: Final = (
     "write a Spark program of your own for it, which reads the mirrored topic with "
     '`spark.readStream.format("kafka-records")` (docs/spark.md); the mirror copies records one by one'
@@ -90,6 +92,13 @@ def check_type(column: str, kind: str, source: Source) -> None:
     if not kind.startswith(_FITTING[column]):
         wanted = " or ".join(name for name in _FITTING[column] if name != "void")
         raise refuse(source, f"gives {kind}, where {wanted} is wanted", "put a cast around it")
+
+
+def fit(made: Column, column: str, kind: str) -> Column:
+    """What a step made of a column, in the column's type. A partition that no topic has is null, not another one."""
+    if column == "target_partition" and kind == "bigint":
+        made = F.when(made.between(-_PARTITIONS, _PARTITIONS - 1), made)
+    return made.cast(TYPES[column])
 
 
 def column_ids(frame: DataFrame) -> dict[str, str]:

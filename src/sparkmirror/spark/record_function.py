@@ -17,13 +17,13 @@ from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction
 from sparkmirror.spark.marked_values import refuse_marked
 from sparkmirror.spark.plan_check import (
-    TYPES,
     chain,
     check_shape,
     check_type,
     class_of,
     column_ids,
     explain,
+    fit,
     quote_first_line,
     refuse,
 )
@@ -68,8 +68,9 @@ def _settle(done: DataFrame, made: DataFrame, kept: Any, source: Source, guarded
     found = next((attribute for attribute in _output(made) if attribute.name() == name), kept)
     if found.exprId().equals(kept.exprId()):
         return _column(done, kept)
-    check_type(name, made.schema[name].dataType.simpleString(), source)
-    made_so = F.when(F.col("__active"), _column(done, found).cast(TYPES[name]))
+    kind = made.schema[name].dataType.simpleString()
+    check_type(name, kind, source)
+    made_so = F.when(F.col("__active"), fit(_column(done, found), name, kind))
     return (made_so if name in guarded else made_so.otherwise(_column(done, kept))).alias(name)
 
 

@@ -21,7 +21,7 @@ from sparkmirror.spark.avro_functions import register_avro_functions
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
 from sparkmirror.spark.marked_values import refusing
-from sparkmirror.spark.plan_check import TYPES, calls_python, check_shape, check_type, column_ids, explain, refuse
+from sparkmirror.spark.plan_check import calls_python, check_shape, check_type, column_ids, explain, fit, refuse
 from sparkmirror.spark.record_function import apply_function
 from sparkmirror.spark.schema_ids import register_schema_functions
 
@@ -213,7 +213,7 @@ def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
         with explain(setting.source):
             kind = frame.select(F.expr(setting.expression).alias("x")).schema["x"].dataType.simpleString()
             check_type(setting.column, kind, setting.source)
-            value = refusing(frame, F.expr(setting.expression)).cast(TYPES[setting.column])
+            value = fit(refusing(frame, F.expr(setting.expression)), setting.column, kind)
             made = F.when(F.col("__active"), value)
             changed[setting.column] = made if setting.column in _GUARDED else made.otherwise(F.col(setting.column))
             check_shape(frame.select(changed[setting.column]), setting.source)
