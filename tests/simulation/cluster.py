@@ -113,6 +113,8 @@ class Node:
     knows: "Mapping[str, KnownTopic]" = field(default_factory=dict)
     knows_until: float = 0.0
     """Until then it answers Metadata with `knows`, as a broker that has stood still and has not caught up."""
+    leads: "dict[Partition, PartitionLog]" = field(default_factory=dict)
+    """So long it takes itself for the leader of these, whose logs it has as they were when others were elected."""
     sessions: "dict[int, _Session]" = field(default_factory=dict)
 
 
@@ -289,6 +291,8 @@ class Cluster:
     def move_leader(self, partition: Partition, node: int | None, *, cut: int | None = None) -> None:
         """Another broker leads; `cut` is where its log ends, the high watermark or, uncleanly, below it."""
         log = partition.log
+        if partition.leader is not None and self.world.now < self.nodes[partition.leader].knows_until:
+            self.nodes[partition.leader].leads[partition] = log.copied()
         if node is not None:
             end = log.end if cut is None else cut
             if end < log.end:
@@ -305,6 +309,7 @@ class Cluster:
         self.nodes[number].is_up = False
         self.nodes[number].deaths += 1
         self.nodes[number].sessions.clear()
+        self.nodes[number].leads = {}
         for topic in self._led_topics():
             for partition in topic.partitions:
                 if partition.leader == number:
@@ -322,6 +327,17 @@ class Cluster:
                     self.move_leader(
                         partition, live[partition.where.partition % len(live)], cut=partition.log.high_watermark
                     )
+
+    def remember(self, number: int, until: float) -> None:
+        """From now on the broker learns nothing of the others, until then: it answers with what it knew."""
+        node = self.nodes[number]
+        node.knows, node.knows_until, node.leads = self.known_topics(), until, {}
+
+    def _led_by(self, node: Node, partition: Partition) -> PartitionLog | None:
+        """The log as the broker has it that leads the partition, or takes itself for its leader."""
+        if partition.leader == node.number:
+            return partition.log
+        return node.leads.get(partition) if self.world.now < node.knows_until else None
 
     def _led_topics(self) -> list[Topic]:
         """All but the log of commits, which the coordinator leads."""
@@ -607,9 +623,9 @@ class Cluster:
     def _is_quiet(self, node: Node, asked: FetchAsked, one: Wanted) -> bool:
         """Whether a look at the partition, which has not changed, would bring neither records nor an error."""
         found = self._find(one.key, one.partition)
-        if isinstance(found, int) or found.leader != node.number or found.withholds:
+        log = None if isinstance(found, int) else self._led_by(node, found)
+        if isinstance(found, int) or log is None or found.withholds:
             return False
-        log = found.log
         if 0 <= one.leader_epoch != log.epoch or not log.start <= one.offset <= log.end:
             return False
         if one.last_epoch >= 0 and not (log.epochs and log.epochs[-1][0] == one.last_epoch):
@@ -622,8 +638,8 @@ class Cluster:
         found = self._find(one.key, one.partition)
         if isinstance(found, int):
             return Fetched(one.key, one.partition, found)
-        log = found.log
-        if found.leader != node.number:
+        log = self._led_by(node, found)
+        if log is None:
             return Fetched(one.key, one.partition, NOT_LEADER)
         if 0 <= one.leader_epoch != log.epoch:
             return Fetched(one.key, one.partition, FENCED_EPOCH if one.leader_epoch < log.epoch else UNKNOWN_EPOCH)
@@ -761,14 +777,15 @@ class Cluster:
         for topic in request.topics:
             found = []
             for one in topic.partitions:
-                error, offset = self._offset(node, TopicPartition(topic.name, one.partition_index), one, request)
+                where = TopicPartition(topic.name, one.partition_index)
+                error, offset = self._offset(node, where, one, request)
                 found.append(
                     kind.ListOffsetsPartitionResponse(
                         partition_index=one.partition_index,
                         error_code=error,
                         timestamp=-1,
                         offset=offset,
-                        leader_epoch=self._epoch_at(TopicPartition(topic.name, one.partition_index), one.timestamp),
+                        leader_epoch=-1 if error else self._epoch_at(node, where, one.timestamp),
                     )
                 )
             topics.append(kind(name=topic.name, partitions=found))
@@ -778,9 +795,9 @@ class Cluster:
         partition = self.partition(where)
         if partition is None:
             return UNKNOWN_TOPIC, -1
-        if partition.leader != node.number:
+        log, epoch = self._led_by(node, partition), one.current_leader_epoch
+        if log is None:
             return NOT_LEADER, -1
-        log, epoch = partition.log, one.current_leader_epoch
         if epoch is not None and 0 <= epoch != log.epoch:
             return (FENCED_EPOCH if epoch < log.epoch else UNKNOWN_EPOCH), -1
         if one.timestamp == _EARLIEST:
@@ -789,12 +806,13 @@ class Cluster:
             return 0, log.end
         return 0, log.last_stable if request.isolation_level else log.high_watermark
 
-    def _epoch_at(self, where: TopicPartition, timestamp: int) -> int:
+    def _epoch_at(self, node: Node, where: TopicPartition, timestamp: int) -> int:
         """The leader's own at the end of a log, though it may have no record yet."""
         partition = self.partition(where)
         if partition is None:
             return -1
-        return partition.log.epochs[0][0] if timestamp == _EARLIEST and partition.log.epochs else partition.log.epoch
+        log = self._led_by(node, partition) or partition.log
+        return log.epochs[0][0] if timestamp == _EARLIEST and log.epochs else log.epoch
 
     def has_met_cut(self, partition: Partition) -> bool:
         """Whether anybody has been told where the log ends, or has appended to it, since it was cut."""

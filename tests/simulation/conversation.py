@@ -120,26 +120,30 @@ class Conversation:
 
     def fetch(
         self, label: str, key: bytes | str, offset: int, *, last_epoch: int = -1, session: tuple[int, int] = (0, -1),
-        committed: bool = False,
+        committed: bool = False, current_epoch: int = -1,
     ) -> int:  # fmt: skip
         """All from `offset` on, in as many answers as the broker likes; of a session one answer. Returns its id."""
-        error, session_id, one, aborted, batches = self._fetch(key, offset, last_epoch, session, committed)
+        error, session_id, one, aborted, batches = self._fetch(
+            key, offset, (last_epoch, current_epoch), session, committed
+        )
         self.note(label, error, one)
         while batches:
             self.note(label, [(h.base_offset, h.next_offset, h.partition_leader_epoch, h.is_control, h.producer_epoch,
                                h.base_sequence) for h in batches[:1]])  # fmt: skip
             if session[1] >= 0:
                 break
-            _, _, _, more, batches = self._fetch(key, batches[0].next_offset, -1, session, committed)
+            _, _, _, more, batches = self._fetch(key, batches[0].next_offset, (-1, current_epoch), session, committed)
             aborted |= more
         self.note(label, sorted(aborted))
         return session_id
 
-    def _fetch(self, key: bytes | str, offset: int, last_epoch: int, session: tuple[int, int], committed: bool) -> Any:
+    def _fetch(
+        self, key: bytes | str, offset: int, epochs: tuple[int, int], session: tuple[int, int], committed: bool
+    ) -> Any:
         body = wire.encode_fetch(
             self.fetch_version, session_id=session[0], session_epoch=session[1],
-            positions=[FetchPosition(key, 0, offset, last_epoch, 1 << 20)], wait_ms=50, bytes_min=1, bytes_max=1 << 20,
-            read_committed=committed,
+            positions=[FetchPosition(key, 0, offset, epochs[0], 1 << 20, epochs[1])], wait_ms=50, bytes_min=1,
+            bytes_max=1 << 20, read_committed=committed,
         )  # fmt: skip
         buffer = self.send(wire.FETCH, self.fetch_version, body)
         found = wire.decode_fetch(self.fetch_version, buffer)
@@ -429,16 +433,18 @@ class Conversation:
             gone = sorted((acl.resource_name, acl.principal, int(acl.operation)) for acl in each.matching_acls)
             self.note(label, each.error_code, bool(each.error_message), gone)
 
-    def offsets(self, label: str, topic: str, *, committed: bool = False, replica_id: int = -1) -> None:
+    def offsets(
+        self, label: str, topic: str, *, committed: bool = False, replica_id: int = -1, current_epoch: int = -1
+    ) -> None:
         """Of replica id -2 the log's end, whatever the isolation."""
         kind = ListOffsetsRequest.ListOffsetsTopic
         for timestamp in (-2, -1):
-            one = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+            one = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=current_epoch, timestamp=timestamp)
             asked = ListOffsetsRequest(
                 replica_id=replica_id, isolation_level=int(committed), topics=[kind(name=topic, partitions=[one])]
             )
             found = self.ask(asked, ListOffsetsResponse, 5).topics[0].partitions[0]
-            self.note(label, timestamp, found.error_code, found.offset)
+            self.note(label, timestamp, found.error_code, found.offset, found.leader_epoch)
 
     # The edges of a log.
 
@@ -496,6 +502,8 @@ def converse(talk: Conversation, topic: str, *, second: bool) -> list[tuple[str,
         _second_protocol(talk, topic_id, by_id)
     _stranger(talk, put)
     talk.offsets("the end", topic)
+    talk.offsets("the end by the leader's epoch", topic, current_epoch=0)
+    talk.offsets("the end by an epoch to come", topic, current_epoch=1)
     _filling(talk, topic, put, by_id)
     _writing(talk, topic, put, by_id)
     _grouping(talk, f"{topic}-group")
@@ -734,6 +742,9 @@ def _reading(talk: Conversation, key: bytes | str) -> None:
     talk.fetch("of the same epoch", key, 2, last_epoch=0)
     talk.fetch("of a later epoch", key, 2, last_epoch=7)
     talk.fetch("of that epoch, beyond its end", key, 60, last_epoch=0)
+    talk.fetch("of the leader's epoch", key, 2, last_epoch=0, current_epoch=0)
+    talk.fetch("of a leader's epoch to come", key, 2, last_epoch=0, current_epoch=1)
+    talk.fetch("of both epochs to come", key, 2, last_epoch=1, current_epoch=1)
     session = talk.fetch("a session", key, 0, session=(0, 0))
     talk.fetch("its next step", key, 6, session=(session, 1))
     talk.fetch("a step again", key, 6, session=(session, 1))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.history import Scene
 
 
+_BROKERS_MIN = 2
 _NOT_ENOUGH_AFTER_APPEND = 20
 _REFUSALS = (10, 29, 87, 56, 19, 20, 7, 3)
 _DOUBTFUL, _FINAL = (7, _NOT_ENOUGH_AFTER_APPEND), (10, 29, 87)
@@ -168,10 +169,30 @@ def _wake_stale(scene: "Scene", random: Random) -> str:
     """A broker of the source answers, when it wakes up, with what it knew before it stood still."""
     cluster = scene.source
     node, seconds = random.choice(list(cluster.nodes.values())), random.choice((0.5, 3.0, 12.0, 12.0))
-    node.knows = cluster.known_topics()
     node.frozen_until = max(node.frozen_until, scene.world.now + seconds)
-    node.knows_until = node.frozen_until + random.choice((0.1, 0.4))
+    cluster.remember(node.number, node.frozen_until + random.choice((0.1, 0.4)))
     return f"broker {cluster.alias}-{node.number} stands still for {seconds} s, and wakes up with what it knew"
+
+
+def _isolate_leader(scene: "Scene", random: Random) -> str:
+    """A broker of the source is cut off from the others, not from its clients: it leads on by what it knows, and others
+    are elected in its place."""
+    cluster = scene.source
+    partitions = [one for one in scene.sources() if one.leader is not None]
+    if not partitions or len(_live(cluster)) < _BROKERS_MIN:
+        return ""
+    number, seconds = _focus(scene, random, partitions).leader, random.choice((1.0, 4.0, 12.0, 30.0))
+    assert number is not None
+    cluster.remember(number, scene.world.now + seconds)
+    others = [other for other in _live(cluster) if other != number]
+
+    def elect() -> None:
+        for partition in [] if scene.is_healed else scene.sources():
+            if partition.leader == number:
+                cluster.move_leader(partition, random.choice(others), cut=_replicated(scene, partition))
+
+    scene.world.after(0.05 + random.random(), elect)
+    return f"broker {cluster.alias}-{number} is cut off from the others for {seconds} s, and leads on"
 
 
 def _bounce_broker(scene: "Scene", random: Random) -> str:
@@ -881,6 +902,7 @@ FAULTS: dict[str, FaultKind] = {
     "lossy": (1, _lossy),
     "freeze broker": (3, _freeze_broker),
     "wake stale": (2, _wake_stale),
+    "isolate leader": (4, _isolate_leader),
     "bounce broker": (5, _bounce_broker),
     "move leader": (5, _move_leader),
     "stick": (5, _stick),

@@ -5,6 +5,7 @@ LeaderEpochFileCache) of Apache Kafka 4.3.
 """
 
 import struct
+from copy import copy
 from dataclasses import dataclass, field
 
 from sparkmirror.batch import crc as crc32c
@@ -104,6 +105,13 @@ class PartitionLog:
         """An empty log whose first record will have this offset, as after years of retention."""
         self.start = self.end = self.high_watermark = offset
         self.epochs = [(0, offset)]
+
+    def copied(self) -> "PartitionLog":
+        """The log as it is now, of a broker that hears of no other."""
+        log = copy(self)
+        log.batches, log.epochs, log.aborted = list(self.batches), list(self.epochs), list(self.aborted)
+        log.producers = {producer_id: copy(producer) for producer_id, producer in self.producers.items()}
+        return log
 
     # Leaders.
 

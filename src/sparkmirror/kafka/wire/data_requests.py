@@ -12,6 +12,7 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from sparkmirror.errors import ProtocolError
+from sparkmirror.model import NO_EPOCH
 
 FETCH = 1
 PRODUCE = 0
@@ -50,13 +51,15 @@ _new_tuple = tuple.__new__
 
 
 class FetchPosition(NamedTuple):
-    """One partition of a fetch request."""
+    """One partition of a fetch request. `current_epoch` is the leader epoch by which its broker was found: a broker of
+    another one refuses."""
 
     topic_key: TopicKey
     partition: int
     offset: int
     last_epoch: int
     bytes_max: int
+    current_epoch: int = NO_EPOCH
 
 
 class AbortedTransaction(NamedTuple):
@@ -181,8 +184,8 @@ def encode_fetch(
     out += encode_uvarint(len(topics) + 1)
     for key, members in topics.items():
         out += _topic_key(key) + encode_uvarint(len(members) + 1)
-        for _, partition, offset, last_epoch, partition_bytes_max in members:
-            out += _pack_fetch_partition(partition, -1, offset, last_epoch, -1, partition_bytes_max)
+        for _, partition, offset, last_epoch, partition_bytes_max, current_epoch in members:
+            out += _pack_fetch_partition(partition, current_epoch, offset, last_epoch, -1, partition_bytes_max)
         out += b"\0"
     gone: dict[TopicKey, list[int]] = {}
     for key, partition in forgotten:

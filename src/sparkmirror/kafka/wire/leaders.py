@@ -15,8 +15,9 @@ from uuid import UUID
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.link import dial
-from sparkmirror.kafka.wire.lookup import ClusterView, look_up
+from sparkmirror.kafka.wire.lookup import ClusterView, look_up, with_servers_from
 from sparkmirror.model import TopicPartition
 
 LOOK_UP_KEYS: Final = ("metadata", "prefetch")
@@ -46,6 +47,8 @@ class Leaders:
         self._clock = clock
         self._leaders = dict(leaders or {})
         self._unknown: set[str] = set()
+        self._epochs = LeaderEpochs()
+        self._turn = 0
         self._ask_at = 0.0
         self._pause = _PAUSE_SECONDS
         self._dial_at: dict[DialKey, float] = {}
@@ -75,7 +78,7 @@ class Leaders:
 
     def prefetch(self, topics: Iterable[str]) -> None:
         """Ask at once, before a partition of these topics is wanted."""
-        self._background.submit(LOOK_UP_KEYS[1], partial(_ask, self._settings, list(topics), self._clock))
+        self._background.submit(LOOK_UP_KEYS[1], partial(_ask, self.settings_in_turn(), list(topics), self._clock))
 
     def may_ask(self) -> bool:
         """Whether the pause after the last look-up is over."""
@@ -86,17 +89,23 @@ class Leaders:
         if self._unknown and self.may_ask():
             topics, self._unknown = self._unknown, set()
             self._ask_at = self._clock.monotonic() + self._pause
-            self._background.submit(LOOK_UP_KEYS[0], partial(_ask, self._settings, topics, self._clock))
+            self._background.submit(LOOK_UP_KEYS[0], partial(_ask, self.settings_in_turn(), topics, self._clock))
+
+    def settings_in_turn(self) -> ClientSettings:
+        """For a look-up, which begins with another server each time."""
+        turn, self._turn = self._turn, self._turn + 1
+        return with_servers_from(self._settings, turn, self.addresses.values())
 
     def take(self, outcome: Outcome) -> ClusterView | None:
-        """Remember what a look-up brought; None if it failed, and then `problem` says why."""
+        """Remember what a look-up brought; None if it failed, and then `problem` says why. Leaders of epochs that are
+        over are left out of it."""
         if outcome.error is not None:
             self.problem = str(outcome.error)
             self._pause = min(self._pause * 2, _PAUSE_SECONDS_MAX)
             return None
         self.problem = ""
         self._pause = _PAUSE_SECONDS
-        view: ClusterView = outcome.result
+        view = self._epochs.sift(outcome.result)
         self.addresses.update(view.brokers)
         known = self._leaders
         self.doubted.update(where for where, node in view.leaders.items() if known.get(where, node) != node)

@@ -1,12 +1,12 @@
 """Metadata look-ups for the data plane's worker processes: leaders, log bounds, topic settings.
 
-One short connection per look-up, tried over the bootstrap servers in turn; blocking, so for a helper thread. Called by
+One short connection per look-up, tried over the servers in turn; blocking, so for a helper thread. Called by
 `kafka.wire.leaders` when a leader is unknown or has moved; `kafka.wire.coordinator` asks likewise.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -19,7 +19,7 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings, split_address
 from sparkmirror.kafka.wire.link import SETUP_SECONDS_MAX, Link, dial
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 
 _METADATA = 3
 _METADATA_VERSIONS = (10, 13)
@@ -37,7 +37,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """The content of one Metadata answer. `errors` holds the error code of each topic that the broker could not
-    describe, `sizes` the number of partitions of the others.
+    describe, `sizes` the number of partitions of the others, `epochs` the leader epoch of each partition, also of those
+    that have no leader.
 
     `is_far` says whether the answering broker is far away (`kafka.wire.link`), `asked_at` when the look-up began, by
     the clock of `kafka.wire.leaders`.
@@ -48,6 +49,7 @@ class ClusterView:
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_far: bool = False
     asked_at: float = 0.0
 
@@ -79,6 +81,15 @@ def ask_anyone(settings: ClientSettings, ask: Callable[[Link], T], seconds_max: 
     raise problem
 
 
+def with_servers_from(settings: ClientSettings, turn: int, known: Iterable[tuple[str, int]] = ()) -> ClientSettings:
+    """The settings with the bootstrap servers and the brokers `known` by now, each turn with another one first.
+    One that is cut off from the others says what it knew, however often it is asked."""
+    brokers = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in known)
+    servers = list(dict.fromkeys([*settings.bootstrap_servers, *brokers]))
+    first = turn % len(servers) if servers else 0
+    return replace(settings, bootstrap_servers=(*servers[first:], *servers[:first]))
+
+
 @contextmanager
 def sensible_answers(link: Link) -> Iterator[None]:
     """Turns missing parts of an answer into a ProtocolError: arrays may be empty, or null against the protocol."""
@@ -93,7 +104,7 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
     asked = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=name) for name in topics]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     answer = link.ask(request, MetadataResponse, version)
-    leaders, ids, errors, sizes = {}, {}, {}, {}
+    leaders, ids, errors, sizes, epochs = {}, {}, {}, {}, {}
     for topic in answer.topics:
         if topic.error_code:
             errors[topic.name] = topic.error_code
@@ -102,11 +113,12 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
         sizes[topic.name] = len(topic.partitions)
         for partition in topic.partitions:
             where = TopicPartition(topic.name, partition.partition_index)
+            epochs[where] = NO_EPOCH if partition.leader_epoch is None else int(partition.leader_epoch)
             if partition.leader_id >= 0:
                 leaders[where] = partition.leader_id
     brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
     link.doubt_distance()
-    return ClusterView(brokers, leaders, ids, errors, sizes, link.is_far)
+    return ClusterView(brokers, leaders, ids, errors, sizes, epochs, link.is_far)
 
 
 def dial_leader(settings: ClientSettings, where: TopicPartition) -> tuple[Link, ClusterView]:
@@ -125,28 +137,37 @@ def dial_leader(settings: ClientSettings, where: TopicPartition) -> tuple[Link, 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The log of a partition as its leader holds it: first offset kept, and the offset after the last one."""
+    """The log of a partition as its leader holds it: first offset kept, and the offset after the last one.
+
+    `epoch` is the leader's own, `topic_id` the topic's as the look-up showed it that named the leader.
+    """
 
     start: int
     end: int
+    epoch: int = NO_EPOCH
+    topic_id: UUID = NO_TOPIC_ID
 
 
 def look_up_span(settings: ClientSettings, where: TopicPartition) -> Span:
     """Ask the partition's leader where its log starts and ends. Raises ClusterError if no broker answers."""
-    link, _ = dial_leader(settings, where)
+    link, view = dial_leader(settings, where)
+    epoch = view.epochs.get(where, NO_EPOCH)
     try:
         with sensible_answers(link):
-            return Span(_list_offset(link, where, _EARLIEST), _list_offset(link, where, _LATEST))
+            start, _ = _list_offset(link, where, _EARLIEST, epoch)
+            end, epoch = _list_offset(link, where, _LATEST, epoch)
+            return Span(start, end, epoch, view.topic_ids.get(where.topic, NO_TOPIC_ID))
     except OSError as broken:
         raise ClusterUnreachable(f"broker {link.address} broke off the connection: {broken}") from broken
     finally:
         link.close()
 
 
-def _list_offset(link: Link, where: TopicPartition, timestamp: int) -> int:
+def _list_offset(link: Link, where: TopicPartition, timestamp: int, current_epoch: int) -> tuple[int, int]:
+    """The offset, and the leader epoch that comes with it: at a log's end, the leader's own."""
     topic_class = ListOffsetsRequest.ListOffsetsTopic
     partition = topic_class.ListOffsetsPartition(
-        partition_index=where.partition, current_leader_epoch=-1, timestamp=timestamp
+        partition_index=where.partition, current_leader_epoch=current_epoch, timestamp=timestamp
     )
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=0, topics=[topic_class(name=where.topic, partitions=[partition])]
@@ -155,7 +176,7 @@ def _list_offset(link: Link, where: TopicPartition, timestamp: int) -> int:
     found = answer.topics[0].partitions[0]
     if found.error_code:
         raise ClusterUnreachable(f"broker {link.address} cannot tell the offsets of {where}: error {found.error_code}")
-    return int(found.offset)
+    return int(found.offset), NO_EPOCH if found.leader_epoch is None else int(found.leader_epoch)
 
 
 def look_up_topic_configs(settings: ClientSettings, topic: str, names: Iterable[str]) -> dict[str, str]:

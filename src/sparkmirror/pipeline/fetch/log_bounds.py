@@ -2,12 +2,14 @@
 `pipeline.fetch.reader`.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.lookup import Span, look_up_span
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, is_another_topic
 from sparkmirror.pipeline.fetch.loss import Loss, judge_out_of_range, judge_unknown_epoch
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
@@ -17,25 +19,39 @@ _DOUBTS_MAX: Final = 10
 
 
 class LogBounds:
-    """The questions of one task, answered in the background under keys of `KEY` and the partition."""
+    """The questions of one task, answered in the background under keys of `KEY` and the partition. `settings_in_turn`
+    gives the source's, with another server first each time."""
 
-    def __init__(self, source: ClientSettings, background: Background) -> None:
-        self._source = source
+    def __init__(self, settings_in_turn: Callable[[], ClientSettings], background: Background) -> None:
+        self._settings_in_turn = settings_in_turn
         self._background = background
 
     def ask(self, fetch_state: PartitionFetchState) -> None:
-        work = partial(look_up_span, self._source, fetch_state.partition)
+        work = partial(look_up_span, self._settings_in_turn(), fetch_state.partition)
         self._background.submit((KEY, fetch_state.partition), work)
 
     def take(self, fetch_state: PartitionFetchState, outcome: Outcome, response_reader: FetchResponseReader) -> None:
-        """Take the answer: a loss is reported, an error tried again later."""
+        """Take the answer: a loss is reported, an error tried again later. What a former leader says of its log is
+        not believed: the leader is looked up again."""
         if outcome.error is not None:
             response_reader.back_off(fetch_state, str(outcome.error))
             return
         span: Span = outcome.result
+        if _is_former(fetch_state, span):
+            fetch_state.node = None
+            return
         loss = judge_out_of_range(fetch_state.offset, fetch_state.lineage, span) or _doubt(fetch_state, span)
         if loss is not None:
             response_reader.lose(fetch_state, loss)
+
+
+def _is_former(fetch_state: PartitionFetchState, span: Span) -> bool:
+    """Whether the broker led before an epoch that was seen, or leads another topic of that name. A log that was cut has
+    a leader that is not older: an election raises the epoch, and a lone broker that was killed may lead by the same
+    one. Where topics have no ids nobody can tell."""
+    if is_another_topic(fetch_state.topic_id, span.topic_id):
+        return True
+    return span.topic_id != NO_TOPIC_ID and NO_EPOCH < span.epoch < fetch_state.newest_epoch
 
 
 def _doubt(fetch_state: PartitionFetchState, span: Span) -> Loss | None:

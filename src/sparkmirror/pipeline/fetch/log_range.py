@@ -85,6 +85,7 @@ class _Reader:
         self._connection: FetchConnection | None = None
         self._asked = -1
         self._topic_key: TopicKey = ""
+        self._leader_epoch = NO_EPOCH
         self._problem = ""
         self._is_bare = False
 
@@ -156,12 +157,15 @@ class _Reader:
             raise AnotherTopic(f"{where.topic} on {self._settings.alias} was deleted and made again.")
         connection = FetchConnection(link, PrivateMemory(), self._limits)
         self._connection = connection
+        self._leader_epoch = view.epochs.get(where, NO_EPOCH)
         self._topic_key = view.topic_ids[where.topic].bytes if connection.by_id else where.topic
         return connection
 
     def _ask(self, connection: FetchConnection, position: int) -> None:
         connection.send_alone(
-            FetchPosition(self._topic_key, self._wanted.where.partition, position, NO_EPOCH, _ANSWER_BYTES)
+            FetchPosition(
+                self._topic_key, self._wanted.where.partition, position, NO_EPOCH, _ANSWER_BYTES, self._leader_epoch
+            )
         )
 
     def _receive(self, connection: FetchConnection) -> Frame | None:

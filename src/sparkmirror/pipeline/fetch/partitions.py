@@ -5,28 +5,25 @@ partitions, of which few change at a time.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from sparkmirror.control.assignment import Assigned, TaskPlan
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.absences import Absences
 from sparkmirror.pipeline.fetch.connection import PartitionKey
 from sparkmirror.pipeline.fetch.loss import Loss
-from sparkmirror.pipeline.relay.plan_row import PlanRow
-from sparkmirror.pipeline.relay.ring import RingAddress, slot_count
-from sparkmirror.pipeline.relay.schema import PLAN, Row
-from sparkmirror.stored_json import encode
+from sparkmirror.pipeline.relay.ring import slot_count
 
 if TYPE_CHECKING:
     from sparkmirror.pipeline.fetch.throttle import Bucket
 
 _ASKED: Final = frozenset(
-    {"lineage", "offset", "end", "node", "held_by_writer", "held_by_order", "not_before", "is_chased",
+    {"lineage", "offset", "end", "node", "current_epoch", "held_by_writer", "held_by_order", "not_before", "is_chased",
      "buckets"}
 )  # fmt: skip
 """The fields that decide whether a partition is fetched, from which broker and from which offset."""
@@ -44,12 +41,13 @@ class PartitionFetchState:
     is one that the topic was shown with, and when, which is not believed yet (`pipeline.fetch.topic_ids`);
     `is_end_told` says that the writer has heard where the log ends.
 
-    `node` is the broker to fetch from, None while it is unknown; `is_nearer` says that it is not the leader, which
-    alone knows where the log ends; `doubts` counts how often it did not know our epoch; `not_before` is a monotonic
-    time until which the partition rests after an error. `readable` is the end of what readers may read, as the last
-    answer said; `bytes_per_offset` and `batch_bytes` are means of what came lately. While `is_chased`,
-    `pipeline.fetch.read_ahead_connections` reads it, and no fetch session does. It enters itself in `changed` when
-    something about asking for it changes, and in `unasked` where that is the offset alone.
+    `node` is the broker to fetch from, None while it is unknown, and `current_epoch` the leader epoch by which it was
+    found, of this topic id; `is_nearer` says that it is not the leader, which alone knows where the log ends;
+    `doubts` counts how often it did not know our epoch; `not_before` is a monotonic time until which the partition
+    rests after an error. `readable` is the end of what readers may read, as the last answer said; `bytes_per_offset`
+    and `batch_bytes` are means of what came lately. While `is_chased`, `pipeline.fetch.read_ahead_connections` reads
+    it, and no fetch session does. It enters itself in `changed` when something about asking for it changes, and in
+    `unasked` where that is the offset alone.
     """
 
     changed: "dict[PartitionFetchState, None]" = field(default_factory=dict, kw_only=True, repr=False)
@@ -60,6 +58,7 @@ class PartitionFetchState:
     end: int | None
     slot: int
     node: int | None = None
+    current_epoch: int = NO_EPOCH
     is_nearer: bool = False
     doubts: int = 0
     losses: tuple[Loss, ...] = ()
@@ -109,6 +108,11 @@ class PartitionFetchState:
     @property
     def leader_epoch(self) -> int:
         return self.lineage.leader_epoch
+
+    @property
+    def newest_epoch(self) -> int:
+        """The newest leader epoch seen, by a look-up or in the log: a leader of an earlier one was replaced."""
+        return max(self.current_epoch, self.lineage.leader_epoch)
 
     @property
     def stop(self) -> int:
@@ -344,7 +348,8 @@ class Partitions:
         if not fetch_state.is_end_told or fetch_state.is_chased or fetch_state in self._timed:
             return False
         epochs = fetch_state.lineage.epochs
-        asked = (*key, fetch_state.offset, epochs[-1][0] if epochs else NO_EPOCH, self._bytes_max)
+        last_epoch = epochs[-1][0] if epochs else NO_EPOCH
+        asked = (*key, fetch_state.offset, last_epoch, self._bytes_max, fetch_state.current_epoch)
         home.wanted[key] = _new_tuple(FetchPosition, asked)
         home.changed.add(key)
         return True
@@ -367,7 +372,8 @@ class Partitions:
         if fetch_state.is_chased or is_unnamed or not fetch_state.may_read(now):
             return None
         bytes_max = min(self._bytes_max, fetch_state.grain_bytes(self._bytes_max))
-        return FetchPosition(*key, fetch_state.offset, fetch_state.leader_epoch, bytes_max)
+        offset, epochs = fetch_state.offset, (fetch_state.leader_epoch, fetch_state.current_epoch)
+        return FetchPosition(*key, offset, epochs[0], bytes_max, epochs[1])
 
 
 def _enter(those: dict[PartitionFetchState, None], fetch_state: PartitionFetchState, belongs: bool) -> None:
@@ -375,24 +381,3 @@ def _enter(those: dict[PartitionFetchState, None], fetch_state: PartitionFetchSt
         those[fetch_state] = None
     else:
         those.pop(fetch_state, None)
-
-
-def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned, int]], ring: RingAddress) -> Row:
-    """The row that opens the task's stream for the writer: the task's identity, the ring, and each partition's
-    start."""
-    told = PlanRow(
-        task=plan.task,
-        run=plan.run,
-        epoch=plan.epoch,
-        generation=generation,
-        producer_id=plan.producer_id,
-        producer_epoch=plan.producer_epoch,
-        ring=ring,
-        offsets_partitions=plan.offsets_partitions,
-        partitions=tuple(assigned),
-        producer_task=plan.producer_task,
-        spare=plan.spare,
-        sizing=plan.sizing,
-        marks_from=plan.marks_from,
-    )
-    return Row(PLAN, payload=encode(told))

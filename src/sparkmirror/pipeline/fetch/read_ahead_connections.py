@@ -261,7 +261,8 @@ class ReadAheadConnections:
         lane.asked.append((read_ahead, one))
         lane.used_at = now
         try:
-            lane.connection.send_alone(FetchPosition(*key, one.start, one.last_epoch, one.bytes_max))
+            epoch = read_ahead.fetch_state.current_epoch
+            lane.connection.send_alone(FetchPosition(*key, one.start, one.last_epoch, one.bytes_max, epoch))
         except OSError:
             self._drop(lane)
 

@@ -31,12 +31,13 @@ from sparkmirror.pipeline.fetch.connection import FetchConnection
 from sparkmirror.pipeline.fetch.flushes import Flushes
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
-from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions, plan_row
+from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
 from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.throttle import Throttle
 from sparkmirror.pipeline.fetch.topic_ids import TopicIds
+from sparkmirror.pipeline.relay.plan_row import plan_row
 from sparkmirror.pipeline.relay.ring import Ring, SlotOrder
 from sparkmirror.pipeline.relay.schema import RELEASE, Row, end_batch, propose_targets
 
@@ -75,7 +76,7 @@ class TaskReader:
         self._partitions = Partitions(options.limits.partition_bytes_max)
         self._leaders = Leaders(options.source, self._background, addresses=plan.brokers, leaders=plan.leaders)
         self._connections: dict[int, FetchConnection] = {}
-        self._bounds = log_bounds.LogBounds(options.source, self._background)
+        self._bounds = log_bounds.LogBounds(self._leaders.settings_in_turn, self._background)
         self._response_reader = FetchResponseReader(self._ring, self._bounds.ask)
         self._topic_ids = TopicIds(self._response_reader)
         self._lanes = ReadAheadConnections(

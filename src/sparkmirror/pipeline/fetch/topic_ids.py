@@ -9,7 +9,7 @@ a second time, `ANOTHER_ID_SECONDS` later: meanwhile nothing of the partition is
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.kafka.wire.lookup import ClusterView
-from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, is_another_topic
+from sparkmirror.model import ANOTHER_ID_SECONDS, NO_EPOCH, NO_TOPIC_ID, is_another_topic
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
@@ -37,9 +37,9 @@ class TopicIds:
             self._response_reader.lose(fetch_state, judge_recreated(fetch_state.offset, fetch_state.lineage, found))
             if fetch_state.end is not None:
                 fetch_state.end = 0  # the end was the old log's; the next epoch plans the new one
+            fetch_state.node, fetch_state.current_epoch = None, NO_EPOCH
         fetch_state.other_id = None
-        if fetch_state.node is None:
-            fetch_state.node, fetch_state.is_nearer = view.leaders.get(fetch_state.partition), False
+        take_leader(fetch_state, view)
 
     def _is_believed(self, fetch_state: PartitionFetchState, view: ClusterView) -> bool:
         found = view.topic_ids[fetch_state.partition.topic]
@@ -51,3 +51,13 @@ class TopicIds:
             fetch_state.other_id = found, self._clock.monotonic()
             return False
         return view.asked_at >= fetch_state.other_id[1] + ANOTHER_ID_SECONDS
+
+
+def take_leader(fetch_state: PartitionFetchState, view: ClusterView) -> None:
+    """Take the leader that a look-up shows, unless it led before one of which an epoch was seen."""
+    epoch = view.epochs.get(fetch_state.partition, NO_EPOCH)
+    if NO_EPOCH < epoch < fetch_state.newest_epoch and fetch_state.topic_id != NO_TOPIC_ID:
+        return
+    if fetch_state.node is None:
+        fetch_state.node, fetch_state.is_nearer = view.leaders.get(fetch_state.partition), False
+        fetch_state.current_epoch = epoch

@@ -1,15 +1,17 @@
 """What the JSON of plan and gap rows says: written by the reading end, read by the writing end."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 from uuid import UUID
 
 from msgspec import Struct, field
 
-from sparkmirror.control.assignment import Assigned
+from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.ledger.lineage import StoredEpochs
 from sparkmirror.pipeline.relay.ring import RingAddress
-from sparkmirror.stored_json import decode
+from sparkmirror.pipeline.relay.schema import PLAN, Row
+from sparkmirror.stored_json import decode, encode
 
 _BYTES_MAX: Final = 1 << 30
 
@@ -56,3 +58,24 @@ class GapRow(Struct, frozen=True):
     id: UUID
     epochs: StoredEpochs
     from_turns: int = field(name="from")
+
+
+def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned, int]], ring: RingAddress) -> Row:
+    """The row that opens the task's stream for the writer: the task's identity, the ring, and each partition's
+    start."""
+    told = PlanRow(
+        task=plan.task,
+        run=plan.run,
+        epoch=plan.epoch,
+        generation=generation,
+        producer_id=plan.producer_id,
+        producer_epoch=plan.producer_epoch,
+        ring=ring,
+        offsets_partitions=plan.offsets_partitions,
+        partitions=tuple(assigned),
+        producer_task=plan.producer_task,
+        spare=plan.spare,
+        sizing=plan.sizing,
+        marks_from=plan.marks_from,
+    )
+    return Row(PLAN, payload=encode(told))

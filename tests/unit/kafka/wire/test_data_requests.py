@@ -113,7 +113,7 @@ def test_a_fetch_request_is_read_by_kafka_python_as_it_was_meant(version: int) -
         session_id=77,
         session_epoch=3,
         positions=[
-            FetchPosition(key(ORDERS, version), 3, 1 << 41, 12, 1 << 20),
+            FetchPosition(key(ORDERS, version), 3, 1 << 41, 12, 1 << 20, 14),
             FetchPosition(key(PAYMENTS, version), 0, 0, -1, 4096),
             FetchPosition(key(ORDERS, version), 4, 7, 11, 1 << 20),
         ],
@@ -142,7 +142,7 @@ def test_a_fetch_request_is_read_by_kafka_python_as_it_was_meant(version: int) -
         (key(ORDERS, version), 4, 7, 11),
         (key(PAYMENTS, version), 0, 0, -1),
     ]
-    assert {p.current_leader_epoch for topic in request.topics for p in topic.partitions} == {-1}
+    assert [p.current_leader_epoch for topic in request.topics for p in topic.partitions] == [14, -1, -1]
     (forgotten,) = request.forgotten_topics_data
     assert (forgotten.topic_id.bytes if by_id else forgotten.topic, list(forgotten.partitions)) == (
         key(PAYMENTS, version),

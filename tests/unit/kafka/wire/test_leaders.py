@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.manual_clock import ManualClock
@@ -11,7 +12,7 @@ from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
 from sparkmirror.kafka.wire.lookup import ClusterView
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 LOOK_UP, PREFETCH = LOOK_UP_KEYS
@@ -23,11 +24,13 @@ class Background:
     def __init__(self) -> None:
         self.keys: list[Hashable] = []
         self.topics: list[list[str]] = []
+        self.servers: list[tuple[str, ...]] = []
 
     def submit(self, key: Hashable, work: Callable[[], Any]) -> None:
         self.keys.append(key)
         if key in LOOK_UP_KEYS:
             self.topics.append(sorted(work.args[1]))  # type: ignore[attr-defined]
+            self.servers.append(work.args[0].bootstrap_servers)  # type: ignore[attr-defined]
 
 
 class Cluster:
@@ -42,6 +45,12 @@ class Cluster:
     def answers(self, leaders: dict[TopicPartition, int]) -> None:
         view = ClusterView({1: ("one", 9092), 2: ("two", 9092)}, leaders)
         assert self.leaders.take(Outcome(LOOK_UP, view, None)) is view
+
+    def shows(self, node: int, epoch: int, topic_id: UUID) -> int | None:
+        """Who leads, after an answer that shows this leader."""
+        view = ClusterView({}, {ORDERS: node}, {"orders": topic_id}, epochs={ORDERS: epoch})
+        self.leaders.take(Outcome(LOOK_UP, view, None))
+        return self.leaders.of(ORDERS)
 
     def is_silent(self) -> None:
         assert self.leaders.take(Outcome(LOOK_UP, None, ClusterUnreachable("no broker answers"))) is None
@@ -120,3 +129,21 @@ def test_a_leader_without_a_known_address_is_looked_up_again() -> None:
     assert cluster.leaders.of(ORDERS) is None
     assert cluster.seconds_until_asked() == 0
     assert cluster.background.keys == [LOOK_UP]
+
+
+def test_a_leader_of_an_epoch_that_is_over_is_not_taken() -> None:
+    cluster, topic = Cluster(), UUID(int=1)
+    assert cluster.shows(2, 7, topic) == 2
+    assert cluster.shows(1, 5, topic) == 2, "a broker that is cut off still calls itself the leader"
+    assert cluster.shows(1, 8, topic) == 1
+    assert cluster.shows(3, 0, UUID(int=2)) == 3, "a topic that was made again begins at 0"
+    assert (cluster.shows(4, 9, NO_TOPIC_ID), cluster.shows(5, 0, NO_TOPIC_ID)) == (4, 5), "nobody knows which topic"
+
+
+def test_each_look_up_begins_with_another_server_and_knows_those_that_were_named() -> None:
+    cluster = Cluster()
+    cluster.leaders.addresses[3] = ("::1", 9093)
+    for _ in range(3):
+        cluster.seconds_until_asked()
+    both = ("one:9092", "[::1]:9093")
+    assert cluster.background.servers == [both, both[::-1], both]

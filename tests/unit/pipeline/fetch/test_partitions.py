@@ -151,7 +151,7 @@ class Broker:
 def walked(partitions: Partitions, node: int, now: float) -> dict[PartitionKey, FetchPosition]:
     return {
         (each.topic_id.bytes, each.partition.partition): FetchPosition(
-            each.topic_id.bytes, each.partition.partition, each.offset, each.leader_epoch, 1 << 20
+            each.topic_id.bytes, each.partition.partition, each.offset, each.leader_epoch, 1 << 20, each.current_epoch
         )
         for each in partitions
         if each.node == node and each.topic_id != NO_TOPIC_ID and not each.is_chased and each.may_read(now)
@@ -166,6 +166,7 @@ def test_whatever_changes_the_brokers_sessions_know_what_a_walk_over_all_partiti
     changes: dict[str, Callable[[], Any]] = {
         "offset": lambda: dice.randrange(100, 210),
         "node": lambda: dice.choice([1, 2, None]),
+        "current_epoch": lambda: dice.randrange(-1, 3),
         "not_before": lambda: now + dice.randrange(-2, 5),
         "held_by_writer": lambda: dice.random() < 0.5,
         "held_by_order": lambda: dice.random() < 0.3,

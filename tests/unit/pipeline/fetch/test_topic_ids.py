@@ -20,19 +20,21 @@ FORMER, OLD, NEW = (UUID(int=number) for number in (1, 2, 3))
 
 
 class Field:
-    """A reader that stands at offset 500 of the topic with the id OLD; its leader is not known."""
+    """A reader that stands at offset 500 of the topic with the id OLD, in epoch 7; its leader is not known."""
 
     def __init__(self) -> None:
         self.ring = Ring(1 << 20)
         self.clock = ManualClock()
         self.response_reader = FetchResponseReader(self.ring, lambda _: None, self.clock)
         self.topic_ids = TopicIds(self.response_reader, self.clock)
-        self.fetch_state = Partitions(1 << 20).add(Assigned(WHERE, 500, topic_id=OLD), None)
+        self.fetch_state = Partitions(1 << 20).add(Assigned(WHERE, 500, ((7, 80),), topic_id=OLD), None)
 
-    def look_up(self, found: UUID, after_seconds: float = 0.0) -> list[tuple[int, int]]:
+    def look_up(
+        self, found: UUID, after_seconds: float = 0.0, *, node: int = 1, epoch: int = 8
+    ) -> list[tuple[int, int]]:
         """The gaps that a look-up brings, which begins after so many seconds."""
         self.clock.now += after_seconds
-        view = ClusterView({}, {WHERE: 1}, {"orders": found}, asked_at=self.clock.now)
+        view = ClusterView({}, {WHERE: node}, {"orders": found}, epochs={WHERE: epoch}, asked_at=self.clock.now)
         self.clock.now += 0.01
         self.topic_ids.settle(self.fetch_state, view)
         rows = self.response_reader.take_rows()
@@ -82,3 +84,24 @@ def test_a_broker_that_knows_no_ids_ends_no_doubt(field: Field) -> None:
     assert field.look_up(NO_TOPIC_ID, ANOTHER_ID_SECONDS) == []
     assert field.fetch_state.node is None, "by its name, the new topic would be read from the old one's offset"
     assert field.look_up(NEW, ANOTHER_ID_SECONDS) == [(500, 0)]
+
+
+def test_a_broker_that_led_before_the_last_record_was_written_is_not_the_leader(field: Field) -> None:
+    field.look_up(OLD, node=1, epoch=6)
+    assert field.fetch_state.node is None
+    field.look_up(OLD, node=2, epoch=7)
+    assert (field.fetch_state.node, field.fetch_state.current_epoch) == (2, 7)
+
+
+def test_nor_is_one_that_led_before_the_last_that_was_seen(field: Field) -> None:
+    field.look_up(OLD, node=2, epoch=9)
+    field.fetch_state.node = None
+    field.look_up(OLD, node=1, epoch=8)
+    assert field.fetch_state.node is None
+
+
+def test_a_topic_that_was_made_again_begins_at_epoch_0(field: Field) -> None:
+    field.look_up(OLD, node=2, epoch=9)
+    field.look_up(NEW, epoch=0)
+    assert field.look_up(NEW, ANOTHER_ID_SECONDS, node=3, epoch=0) == [(500, 0)]
+    assert (field.fetch_state.node, field.fetch_state.current_epoch) == (3, 0)

@@ -5,8 +5,7 @@ from uuid import UUID
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.model import Position, TopicPartition
-from sparkmirror.pipeline.fetch.partitions import plan_row
-from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.pipeline.relay.plan_row import PlanRow, plan_row
 from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.pipeline.relay.schema import FLUSH, PLAN, ROW_DDL, ROW_SCHEMA, RUN, TRAIL, Row, close, to_arrow
 
