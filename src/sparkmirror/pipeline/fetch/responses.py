@@ -16,6 +16,7 @@ from sparkmirror.pipeline.fetch.connection import SESSION_LOST, FetchConnection,
 from sparkmirror.pipeline.fetch.emptiness import Emptiness
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
+from sparkmirror.pipeline.fetch.open_ends import OpenEnds, is_held_back
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.runs import (
     MANY_BATCHES_MIN,
@@ -72,6 +73,7 @@ class FetchResponseReader:
         self.extents = Extents(ring)
         self._nothing_left = False
         self._emptiness = Emptiness()
+        self._open_ends = OpenEnds()
         self._small_batches = 0
 
     def take_rows(self) -> list[Row]:
@@ -108,6 +110,8 @@ class FetchResponseReader:
                     self._take_partition(fetch_state, fetched, answer)
             if self._nothing_left and self._emptiness:
                 self._step_over_empty(fetch_states, connection.by_id)
+            if self._open_ends:
+                self._report_open_ends(partitions)
         finally:
             if frame.region is not None:
                 self._ring.lend(frame.region, leases)
@@ -144,6 +148,8 @@ class FetchResponseReader:
         answer.leases.append(lease)
         readable = end if fetched.last_stable_offset < 0 else fetched.last_stable_offset
         fetch_state.follow(run.next_offset, readable, run.batches, run.stop - run.start)
+        if readable < end:
+            self._open_ends.note(fetch_state, end, self._clock.monotonic())
         return True
 
     def _take_partition(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, answer: Answer) -> None:
@@ -157,6 +163,7 @@ class FetchResponseReader:
         runs = self._read_runs(fetch_state, fetched, answer.buffer)
         if runs is None:
             return
+        is_told = False
         if fetch_state.doubts:
             fetch_state.doubts = 0
         fetch_state.readable = fetched.high_watermark if fetched.last_stable_offset < 0 else fetched.last_stable_offset
@@ -164,12 +171,16 @@ class FetchResponseReader:
             self._suspect(fetch_state)
         elif runs:
             fetch_state.fault, fetch_state.is_end_told = "", True
+        elif fetch_state in self._open_ends and is_held_back(fetch_state, fetched.high_watermark):
+            pass
         elif fetch_state.fault or not (fetch_state.is_end_told or fetch_state.offset < fetch_state.readable):
             self._tell_end(fetch_state, fetched.high_watermark)
-            fetch_state.fault, fetch_state.is_end_told = "", True
+            fetch_state.fault, fetch_state.is_end_told, is_told = "", True, True
         self._note_small_batches(runs)
         for run in runs:
             self._add_run(fetch_state, run, fetched.high_watermark, answer)
+        if is_held_back(fetch_state, fetched.high_watermark):
+            self._open_ends.note(fetch_state, fetched.high_watermark, self._clock.monotonic(), is_reported=is_told)
 
     def _read_runs(
         self, fetch_state: PartitionFetchState, fetched: FetchedPartition, buffer: memoryview
@@ -318,11 +329,17 @@ class FetchResponseReader:
         fetch_state.not_before = self._clock.monotonic() + 4 * _BACKOFF_SECONDS
         self.report([fetch_state], reason)
 
-    def _tell_end(self, fetch_state: PartitionFetchState, high_watermark: int) -> None:
+    def _tell_end(self, fetch_state: PartitionFetchState, high_watermark: int, reason: str = "") -> None:
         """Report the partition's end after the first answer without records: no run may come for hours that would show
         it."""
         where = fetch_state.partition
-        self.rows.append(Row(FAULT, where.topic, where.partition, high_watermark=high_watermark, payload=b""))
+        row = Row(FAULT, where.topic, where.partition, high_watermark=high_watermark, payload=reason.encode())
+        self.rows.append(row)
+
+    def _report_open_ends(self, partitions: Partitions) -> None:
+        for fetch_state, end, reason in self._open_ends.take_due(partitions, self._clock.monotonic()):
+            self._tell_end(fetch_state, end, reason)
+            fetch_state.fault = reason
 
     def report(self, fetch_states: Iterable[PartitionFetchState], reason: str) -> None:
         """Report why partitions do not move, once for each reason."""

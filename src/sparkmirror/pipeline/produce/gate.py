@@ -89,7 +89,7 @@ class SequenceGate:
             self._releasing.discard(where)
             self._task_metrics.assigned(where)
             if assigned.end is not None:
-                self._task_metrics.answered(where, assigned.end)
+                self._task_metrics.answered(where, assigned.end, buffer)
             self._progress.adopt(where)
 
     def _make_buffer(self, assigned: Assigned, slot: int) -> PartitionBuffer:
@@ -302,14 +302,16 @@ class SequenceGate:
         return self.buffers.get(where) if word == ORDERED_RETRY else None
 
     def take_fault(self, delivery: Delivery) -> None:
-        """Note why the partition does not move. An empty payload means that nothing holds it, and gives its end."""
-        if delivery.partition is None:
+        """Note why the partition does not move, and where it ends, if that is known. Without a payload nothing holds
+        it."""
+        where, end = delivery.partition, delivery.high_watermark
+        if where is None:
             return
-        self._task_metrics.faults.pop(delivery.partition, None)
-        if not delivery.payload:
-            self._task_metrics.answered(delivery.partition, delivery.high_watermark)
-        else:
-            self._task_metrics.faults[delivery.partition] = bytes(delivery.payload).decode(errors="replace")
+        self._task_metrics.faults.pop(where, None)
+        if not delivery.payload or end >= 0:
+            self._task_metrics.answered(where, end, self.buffers.get(where), is_read_up=True)
+        if delivery.payload:
+            self._task_metrics.faults[where] = bytes(delivery.payload).decode(errors="replace")
 
     def give_back_later(self, lease: int, size: int) -> Callable[[], None]:
         """What gives a lease back that counts among the leased bytes."""

@@ -66,6 +66,7 @@ class TaskMetrics:
         self._noted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._behind: dict[TopicPartition, PartitionBuffer] = {}
         self._unanswered: set[TopicPartition] = set()
+        self._read_up: set[TopicPartition] = set()
         self._stalled_since_ms: int | None = None
         self._progress = (0, 0, 0, 0, 0)
         self._rate = 0.0
@@ -92,14 +93,25 @@ class TaskMetrics:
         self.fillings.pop(where, None)
         self.paused.discard(where)
         self._unanswered.discard(where)
+        self._read_up.discard(where)
 
-    def answered(self, where: TopicPartition, end: int) -> None:
-        """The source reported the partition's end, and has no records to read of it."""
+    def answered(
+        self, where: TopicPartition, end: int, buffer: PartitionBuffer | None = None, *, is_read_up: bool = False
+    ) -> None:
+        """The source's log of the partition ends there. `is_read_up` says that nothing more of it can be read now, as
+        behind an open transaction."""
         self.settle()
         self._unanswered.discard(where)
-        if (meter := self.meters.get(where)) is not None and end >= 0:
-            meter.end = end
-            self.touched[where] = None
+        if (meter := self.meters.get(where)) is None or end < 0:
+            return
+        meter.end = end
+        self.touched[where] = None
+        if is_read_up:
+            self._read_up.add(where)
+        if buffer is not None and buffer.acknowledged < end:
+            self._behind[where] = buffer
+            if meter.behind_since_ms is None:
+                meter.behind_since_ms = self._clock.time_ns() // 1_000_000
 
     def arrived(self, buffer: PartitionBuffer, run: Delivery | Announcement) -> None:
         """A run that continues the partition has arrived."""
@@ -142,6 +154,8 @@ class TaskMetrics:
             meter.target_topic = target_topic
         meter.arrive(*told)
         self._behind[where] = buffer
+        if self._read_up:
+            self._read_up.discard(where)
         self.touched[where] = None
 
     def _count_acknowledged(
@@ -260,10 +274,13 @@ class TaskMetrics:
                 del self._behind[where]
                 continue
             records += meter.end - box.acknowledged
-            is_movable = is_movable or not (where in self.failed or where in self.faults or where in self.paused)
+            is_movable = is_movable or not (self._is_held(where) or (where in self._read_up and box.idle))
             if meter.behind_since_ms is not None and (since_ms is None or meter.behind_since_ms < since_ms):
                 since_ms = meter.behind_since_ms
         return records, since_ms, is_movable
+
+    def _is_held(self, where: TopicPartition) -> bool:
+        return where in self.failed or where in self.faults or where in self.paused
 
     def _recent(self, now_ms: int) -> tuple[Histogram, Histogram]:
         """The histograms since the mark before the last one; marks are set every 30 s."""

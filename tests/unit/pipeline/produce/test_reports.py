@@ -202,3 +202,38 @@ def test_a_topic_that_was_deleted_leaves_no_trouble_behind() -> None:
     status = task.board.status()
     assert (status.partitions, status.faults, status.failed, status.retry_at_ms) == (0, {}, {}, {})
     assert task.tell() == []
+
+
+def test_records_behind_an_open_transaction_count_as_lag_and_do_not_stall_the_task() -> None:
+    task = Task()
+    where, buffer = ORDERS[0], task.buffers[ORDERS[0]]
+    task.task_metrics.answered(where, 10_000, buffer, is_read_up=True)
+    status = task.task_metrics.status("")
+    assert (status.lag_records, status.unknown_ends, status.behind_since_ms) == (10_000, 0, task.now_ms)
+    task.clock.now += 60
+    assert task.task_metrics.status("").stalled_since_ms is None, "nothing can be read"
+    task.arrive(where, 0, 2, task.now_ms, end=10_000)
+    for _ in range(2):
+        status = task.task_metrics.status("")
+    assert status.stalled_since_ms == task.now_ms, "what has come is not mirrored"
+
+
+def test_what_the_target_has_yet_to_take_stalls_the_task_behind_an_open_transaction_too() -> None:
+    task = Task()
+    where, buffer = ORDERS[0], task.buffers[ORDERS[0]]
+    data = memoryview(bytearray(encode_batch([(None, b"v")] * 2)))
+    buffer.accept(QueuedRecords(data, 0, 2, free_nothing, task.now_ms))
+    task.task_metrics.answered(where, 10, buffer, is_read_up=True)
+    for _ in range(2):
+        status = task.task_metrics.status("")
+    assert status.stalled_since_ms == task.now_ms
+
+
+def test_a_partition_that_is_read_to_its_end_has_no_lag() -> None:
+    task = Task()
+    where = ORDERS[0]
+    task.arrive(where, 0, 2, task.now_ms)
+    task.acknowledge(where, task.now_ms, task.now_ms)
+    task.task_metrics.answered(where, 2, task.buffers[where], is_read_up=True)
+    status = task.task_metrics.status("")
+    assert (status.lag_records, status.behind_since_ms, status.stalled_since_ms) == (0, None, None)
