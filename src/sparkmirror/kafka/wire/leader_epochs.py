@@ -31,4 +31,5 @@ class LeaderEpochs:
                 self._newest[topic_id, where.partition] = epoch
         if not former:
             return view
-        return replace(view, leaders={where: node for where, node in view.leaders.items() if where not in former})
+        leaders = {where: node for where, node in view.leaders.items() if where not in former}
+        return replace(view, leaders=leaders, former=frozenset(former))

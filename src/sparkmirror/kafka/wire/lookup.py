@@ -38,7 +38,7 @@ T = TypeVar("T")
 class ClusterView:
     """The content of one Metadata answer. `errors` holds the error code of each topic that the broker could not
     describe, `sizes` the number of partitions of the others, `epochs` the leader epoch of each partition, also of those
-    that have no leader.
+    that have no leader; `former` are the partitions of which it names a leader that was replaced.
 
     `is_far` says whether the answering broker is far away (`kafka.wire.link`), `asked_at` when the look-up began, by
     the clock of `kafka.wire.leaders`.
@@ -50,6 +50,7 @@ class ClusterView:
     errors: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    former: frozenset[TopicPartition] = frozenset()
     is_far: bool = False
     asked_at: float = 0.0
 
@@ -118,7 +119,7 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
                 leaders[where] = partition.leader_id
     brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
     link.doubt_distance()
-    return ClusterView(brokers, leaders, ids, errors, sizes, epochs, link.is_far)
+    return ClusterView(brokers, leaders, ids, errors, sizes, epochs, is_far=link.is_far)
 
 
 def dial_leader(settings: ClientSettings, where: TopicPartition) -> tuple[Link, ClusterView]:

@@ -29,6 +29,7 @@ from sparkmirror.pipeline.fetch import log_bounds
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail
 from sparkmirror.pipeline.fetch.connection import FetchConnection
 from sparkmirror.pipeline.fetch.flushes import Flushes
+from sparkmirror.pipeline.fetch.homes import Homes
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions
@@ -36,7 +37,6 @@ from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnectio
 from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.throttle import Throttle
-from sparkmirror.pipeline.fetch.topic_ids import TopicIds
 from sparkmirror.pipeline.relay.plan_row import plan_row
 from sparkmirror.pipeline.relay.ring import Ring, SlotOrder
 from sparkmirror.pipeline.relay.schema import RELEASE, Row, end_batch, propose_targets
@@ -78,7 +78,7 @@ class TaskReader:
         self._connections: dict[int, FetchConnection] = {}
         self._bounds = log_bounds.LogBounds(self._leaders.settings_in_turn, self._background)
         self._response_reader = FetchResponseReader(self._ring, self._bounds.ask)
-        self._topic_ids = TopicIds(self._response_reader)
+        self._homes = Homes(self._response_reader)
         self._lanes = ReadAheadConnections(
             self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,
             self._response_reader, self._partitions, self._selector, self._has_credit,
@@ -280,14 +280,7 @@ class TaskReader:
         if view is None:
             self._response_reader.report(self._partitions.leaderless(time.monotonic()), self._leaders.problem)
             return
-        for fetch_state in self._partitions:
-            where = fetch_state.partition
-            if where.topic in view.errors:
-                self._response_reader.back_off(
-                    fetch_state, f"the source answers error {view.errors[where.topic]} for topic {where.topic}"
-                )
-            elif where.topic in view.topic_ids:
-                self._topic_ids.settle(fetch_state, view)
+        self._homes.take(self._partitions, view, self._leaders.addresses)
 
     def _ask(self, node: int) -> None:
         connection = self._connections[node]

@@ -14,7 +14,9 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import TopicKey
+from sparkmirror.kafka.wire.leaderless import Leaderless
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
+from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.connection import PLAIN, Dialect, ProduceConnection
 
@@ -42,7 +44,10 @@ class Brokers:
         request_seconds: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._leaders = Leaders(settings, background, clock=clock)
+        self._leaderless = Leaderless()
+        self._waiting: set[TopicPartition] = set()
         self._per_broker = per_broker
         self._send_bytes = send_bytes
         self._request_seconds = request_seconds
@@ -63,6 +68,8 @@ class Brokers:
         """
         leader = self._leaders.of(partition)
         if leader is None or self.dialect is None:
+            if leader is None:
+                self._waiting.add(partition)
             return None
         number = 0
         if is_ledger and self.dialect.transactional_id is not None:
@@ -130,6 +137,20 @@ class Brokers:
         if view is not None:
             self.changes += 1
             self.is_far = view.is_far
+            self.problem = self._look_for_leaders(view)
+
+    def _look_for_leaders(self, view: ClusterView) -> str:
+        """Why partitions wait that the look-up was about, by the first of them; empty if none waits for long."""
+        problems: list[str] = []
+        for partition in sorted(self._waiting):
+            leader = view.leaders.get(partition)
+            if leader in self._leaders.addresses:
+                self._waiting.discard(partition)
+                self._leaderless.found(partition)
+            elif partition.topic in view.errors or partition.topic in view.topic_ids:
+                reason = self._leaderless.missed(partition, view, self._clock.monotonic())
+                problems += [f"{partition} of the target waits: {reason}"] * bool(reason)
+        return problems[0] if problems else ""
 
     def _dial(self, key: ConnectionKey) -> None:
         if not self._leaders.dial(("dial", *key), key[0], send_bytes=self._send_bytes):

@@ -310,6 +310,8 @@ class SequenceGate:
         self._task_metrics.faults.pop(where, None)
         if not delivery.payload or end >= 0:
             self._task_metrics.answered(where, end, self.buffers.get(where), is_read_up=True)
+        else:
+            self._task_metrics.unknown(where)
         if delivery.payload:
             self._task_metrics.faults[where] = bytes(delivery.payload).decode(errors="replace")
 

@@ -113,6 +113,13 @@ class TaskMetrics:
             if meter.behind_since_ms is None:
                 meter.behind_since_ms = self._clock.time_ns() // 1_000_000
 
+    def unknown(self, where: TopicPartition) -> None:
+        """The source does not give the partition now: nobody knows where it ends."""
+        self.settle()
+        if (meter := self.meters.get(where)) is not None:
+            meter.end = None
+            self.touched[where] = None
+
     def arrived(self, buffer: PartitionBuffer, run: Delivery | Announcement) -> None:
         """A run that continues the partition has arrived."""
         if self.faults:

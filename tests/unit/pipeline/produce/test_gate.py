@@ -557,3 +557,26 @@ def test_a_partition_whose_target_was_not_looked_at_does_not_keep_its_offsets_be
     gap = delivery("gap", 110, 105, gap_payload("truncation", topic_id=LOG), None, 1)._replace(partition=other)
     assert desk.gate.take_gap(gap) is buffers[other]
     assert (buffers[other].position, list(desk.effects)) == (105, [])
+
+
+def test_where_a_partition_ends_that_the_source_does_not_give_is_unknown() -> None:
+    desk = Desk()
+    where = next(iter(desk.gate.buffers))
+    desk.run(100, 101)
+    desk.gate.take_fault(delivery("fault", 0, 0, b"it has no leader", None)._replace(high_watermark=-1))
+    desk.task_metrics.settle()
+    assert desk.task_metrics.meters[where].end is None
+    desk.gate.take_fault(delivery("fault", 0, 0, b"", None)._replace(high_watermark=300))
+    status = desk.task_metrics.status("")
+    assert (status.faults, status.lag_records, desk.task_metrics.meters[where].end) == ({}, 200, 300)
+
+
+def test_an_open_transaction_is_a_reason_and_hides_no_end() -> None:
+    desk = Desk()
+    desk.gate.take_fault(delivery("fault", 0, 0, b"an open transaction", None)._replace(high_watermark=300))
+    status = desk.task_metrics.status("")
+    assert list(status.faults.values()) == ["an open transaction"]
+    where = next(iter(desk.gate.buffers))
+    desk.task_metrics.assigned(where)
+    desk.gate.take_fault(delivery("fault", 0, 0, b"an open transaction", None)._replace(high_watermark=300))
+    assert (desk.task_metrics.status("").lag_records, desk.task_metrics.meters[where].end) == (200, 300)
