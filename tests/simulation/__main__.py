@@ -21,6 +21,7 @@ if "--mutation" in sys.argv:
 
 from tests.simulation.faults import EVERY_FAULT
 from tests.simulation.history import Result, run
+from tests.simulation.left_out import left_out
 from tests.simulation.scripts import (
     OPEN_FINDINGS,
     PAST_FAILURES,
@@ -60,6 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--past", action="store_true", help="play all past failures, and no others")
     parser.add_argument("--open", action="store_true", help="play the histories that fail and are not understood yet")
     parser.add_argument("--kept", action="store_true", help="play no histories but those of flows that keep offsets")
+    parser.add_argument("--left-out", action="store_true", help="play histories of brokers that leave markers out")
     parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
     parser.add_argument("--pairs", action="store_true", help="tell at the end which faults met, fault by fault")
     parser.add_argument("--from", dest="first", type=int, default=None, help="seeds from here on, one after another")
@@ -88,7 +90,8 @@ def _search(options: argparse.Namespace) -> int:
     clock = time.process_time if options.cpu else time.monotonic
     began, histories, events, found = clock(), 0, 0, 0
     pairs: Counter[tuple[str, str]] = Counter()
-    for script in _scripts(options):
+    scripts = _scripts(options)
+    for script in left_out(scripts) if options.left_out else scripts:
         result = run(script)
         histories += 1
         events += result.events

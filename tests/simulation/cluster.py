@@ -167,6 +167,8 @@ class Cluster:
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
         self.markers_wait_until = 0.0
+        self.leaves_markers_out = False
+        """Whether a partition of a remote topic that has no leader gets no marker (docs/exactly-once.md)."""
         self.doubles_marker: Callable[[Partition], bool] = lambda _: False
         self.doubled: Counter[tuple[TopicPartition, int]] = Counter()
         """How many markers came twice before an offset."""
@@ -508,6 +510,9 @@ class Cluster:
         if found.number != number or where not in found.awaited:
             return
         partition = self.partition(where)
+        if partition is not None and partition.leader is None and self._leaves_out(where):
+            self._end_marker(name, where)
+            return
         again = 0.0
         if partition is not None:
             is_late = partition.leader is None or self.world.now < self.markers_wait_until
@@ -531,6 +536,9 @@ class Cluster:
                 return
             partition.log.replicate()
         self._end_marker(name, where)
+
+    def _leaves_out(self, where: TopicPartition) -> bool:
+        return self.leaves_markers_out and not where.topic.endswith(".internal")
 
     def _end_marker(self, name: str, where: TopicPartition) -> None:
         self.coordinator.ended(name, where)

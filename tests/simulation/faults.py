@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from tests.simulation.cleaning import clean
 from tests.simulation.cluster import Cluster, Partition, Topic
 from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS
+from tests.simulation.left_out import LEFT_OUT_FAULTS
 from tests.simulation.network import SimSocket
 from tests.simulation.scheduler import Process
 
@@ -976,4 +977,6 @@ HEARTBEAT_FAULTS: dict[str, FaultKind] = {
     "hold heartbeats": (2, _hold_heartbeats),
 }
 """Of histories in which the leading process sends heartbeats."""
-EVERY_FAULT = FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS
+EVERY_FAULT = (
+    FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS | LEFT_OUT_FAULTS
+)

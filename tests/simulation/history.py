@@ -94,6 +94,7 @@ class Scene:
             self.target.sequences, self.target.leaders_run_ahead = script.kept.sequences, True
         for partition in self.source.create_topic(TOPIC, script.partitions).partitions:
             partition.log.begin_at(0 if script.kept is None else script.kept.begins)
+        self.target.leaves_markers_out = script.leaves_markers_out
         self.source.acls.is_on, self.source.rotates = True, bool(script.fetch_bytes)
         if not script.jobs:
             self.target.create_topic(self.remote, script.partitions)

@@ -37,6 +37,13 @@ def test_fresh_histories_hold_what_is_promised() -> None:
     assert f"{_FRESH} histories" in done.stdout
 
 
+def test_what_brokers_leave_open_is_not_lost() -> None:
+    """In 5010 an abort came first, and destroyed committed records whose position was stored."""
+    done = simulate("--left-out", "--from", "5010", "--histories", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 histories" in done.stdout
+
+
 def test_a_history_is_the_same_each_time_it_is_played() -> None:
     stories = {simulate("--seed", "39").stdout for _ in range(2)}
     assert len(stories) == 1

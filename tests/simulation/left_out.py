@@ -1,0 +1,47 @@
+"""Histories of brokers that leave markers out: a partition of the target has no leader when its transaction ends.
+
+Played by `--left-out` alone. While committed records lie open nobody sees them, so that the judge looks at the end
+only; all partitions are written to until then, which ends what lies open. What docs/exactly-once.md says is not covered
+may fail here.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Scene
+    from tests.simulation.scripts import Script
+
+_ENDS: Final = "end broker"
+
+
+def end_broker(scene: "Scene", random: Random) -> str:
+    """A broker of the target ends with the next transaction, and what it leads has no leader until it is back."""
+    cluster = scene.target
+    number = random.choice(list(cluster.nodes))
+
+    def end() -> None:
+        if all(node.is_up for node in cluster.nodes.values()):
+            scene.net.down(cluster, number)
+            cluster.down(number)
+            scene.world.after(0.5 + 2.0 * random.random(), come_back)
+
+    def come_back() -> None:
+        cluster.nodes[number].is_up = True
+        cluster.elect()
+
+    cluster.when("EndTxn", end)
+    return f"broker {cluster.alias}-{number} ends with the next transaction, and nobody leads its partitions"
+
+
+LEFT_OUT_FAULTS: Final = {_ENDS: (1, end_broker)}
+
+
+def left_out(scripts: "Iterable[Script]") -> "Iterator[Script]":
+    """Those with exactly-once, in which every second fault is a broker that ends with a transaction."""
+    for script in scripts:
+        if script.exactly_once and script.kept is None:
+            faults = tuple(one if at % 2 else one._replace(name=_ENDS) for at, one in enumerate(script.faults))
+            yield replace(script, faults=faults, writes_until=0.0, quiet_focus=False, leaves_markers_out=True)
