@@ -8,6 +8,7 @@ the one before it still drains.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ from sparkmirror.pipeline.produce.writer import WritingTask, sender_options
 from sparkmirror.pipeline.relay.schema import to_arrow
 from sparkmirror.planning.planner import Planner
 
+METADATA_SECONDS = 20.0
+"""How old what the source's brokers say of leaders may become."""
 _ROWS_MAX = 6
 _PAUSES_SHARE = 0.03
 _ATTEMPTS_MAX = 8
@@ -271,7 +274,8 @@ class Mirror:
         )  # fmt: skip
         commands = flow.ledger_topics.commands
         return ReaderOptions(
-            client_settings(consumer.reach(flow.source), "reader"), limits, flow.lease_ring_bytes,
+            replace(client_settings(consumer.reach(flow.source), "reader"), metadata_age_seconds_max=METADATA_SECONDS),
+            limits, flow.lease_ring_bytes,
             flow.should_replicate, (client_settings(flow.target, "reader-commands"), commands),
         )  # fmt: skip
 

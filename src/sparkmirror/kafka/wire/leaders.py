@@ -1,4 +1,4 @@
-"""Looks up, remembers and forgets the leaders of partitions for one loop of the data plane, and dials them.
+"""Looks up, remembers, refreshes and forgets the leaders of partitions for one loop of the data plane, and dials them.
 
 Owned by `pipeline.fetch.reader` for the source and by `pipeline.produce.brokers` for the target. Nothing here blocks:
 look-ups and dials run in `kafka.background`. Each look-up that fails doubles the pause before the next, as in Kafka's
@@ -24,6 +24,8 @@ LOOK_UP_KEYS: Final = ("metadata", "prefetch")
 """Keys of the outcomes for `Leaders.take`."""
 _PAUSE_SECONDS: Final = 0.2
 _PAUSE_SECONDS_MAX: Final = 1.0
+_AGE_SECONDS_MIN: Final = 1.0
+_AGAIN_SECONDS: Final = 10.0
 
 DialKey = tuple[str, int] | tuple[str, int, int]
 """What is dialled: a name, the broker's node id, and the number of the connection where there are several."""
@@ -49,6 +51,7 @@ class Leaders:
         self._unknown: set[str] = set()
         self._epochs = LeaderEpochs()
         self._turn = 0
+        self._refresh_at = 0.0
         self._ask_at = 0.0
         self._pause = _PAUSE_SECONDS
         self._dial_at: dict[DialKey, float] = {}
@@ -84,6 +87,16 @@ class Leaders:
         """Whether the pause after the last look-up is over."""
         return self._clock.monotonic() >= self._ask_at
 
+    def refresh(self) -> None:
+        """Ask about all known topics again, each `metadata.max.age.ms`: a leader that is cut off from the others goes
+        on answering, and nothing else would show its successor."""
+        now = self._clock.monotonic()
+        if now < self._refresh_at:
+            return
+        if self._refresh_at:
+            self._unknown.update(where.topic for where in self._leaders)
+        self._refresh_at = now + max(self._settings.metadata_age_seconds_max, _AGE_SECONDS_MIN)
+
     def poll(self) -> None:
         """Start a look-up if a leader is unknown and the pause is over."""
         if self._unknown and self.may_ask():
@@ -101,6 +114,7 @@ class Leaders:
         over are left out of it."""
         if outcome.error is not None:
             self.problem = str(outcome.error)
+            self._refresh_at = min(self._refresh_at, self._clock.monotonic() + _AGAIN_SECONDS)
             self._pause = min(self._pause * 2, _PAUSE_SECONDS_MAX)
             return None
         self.problem = ""

@@ -22,10 +22,11 @@ class Homes:
         self._leaderless = Leaderless()
 
     def take(self, partitions: Partitions, view: ClusterView, addresses: Container[int]) -> None:
-        """Take a look-up's answer. `addresses` are the brokers that can be dialled."""
+        """Take a look-up's answer. `addresses` are the brokers that can be dialled. Where it has an error for a topic,
+        partitions that have a broker stay there: it will have an error too."""
         for fetch_state in partitions:
             where = fetch_state.partition
-            if where.topic in view.errors:
+            if where.topic in view.errors and fetch_state.node is None:
                 self._response_reader.back_off(
                     fetch_state, f"the source answers error {view.errors[where.topic]} for topic {where.topic}"
                 )

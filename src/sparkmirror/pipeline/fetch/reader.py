@@ -239,6 +239,7 @@ class TaskReader:
         if self._leaders.may_ask():
             leaderless = self._partitions.leaderless(time.monotonic())
             self._leaders.want(fetch_state.partition.topic for fetch_state in leaderless)
+            self._leaders.refresh()
             self._leaders.poll()
         for node in list(self._partitions.nodes):
             if node in self._connections:

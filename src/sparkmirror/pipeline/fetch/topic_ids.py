@@ -54,10 +54,11 @@ class TopicIds:
 
 
 def take_leader(fetch_state: PartitionFetchState, view: ClusterView) -> None:
-    """Take the leader that a look-up shows, unless it led before one of which an epoch was seen."""
+    """Take the leader that a look-up shows, unless it led before one of which an epoch was seen. A partition that has a
+    broker changes it only for a leader of a later epoch."""
     epoch = view.epochs.get(fetch_state.partition, NO_EPOCH)
     if NO_EPOCH < epoch < fetch_state.newest_epoch and fetch_state.topic_id != NO_TOPIC_ID:
         return
-    if fetch_state.node is None:
+    if fetch_state.node is None or epoch > fetch_state.current_epoch:
         fetch_state.node, fetch_state.is_nearer = view.leaders.get(fetch_state.partition), False
         fetch_state.current_epoch = epoch

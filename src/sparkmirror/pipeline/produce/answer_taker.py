@@ -10,6 +10,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.answers import (
     LIMITED,
     MESSAGE_TOO_LARGE,
+    SHORT_OF_REPLICAS,
     BatchOutcome,
     describe,
     judge,
@@ -80,6 +81,8 @@ class AnswerTaker:
             self._task_metrics.retries += 1
             if outcome is BatchOutcome.MOVED:
                 self._brokers.forget([buffer.target])
+            elif produced.error in SHORT_OF_REPLICAS:
+                self._brokers.doubt(buffer.target)
             buffer.retry(batch, in_doubt=leaves_doubt(produced.error))
             buffer.rest()
             self._effects.append(BackOff(buffer, now + rest_seconds(produced.error)))

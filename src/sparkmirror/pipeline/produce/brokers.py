@@ -6,6 +6,7 @@ Owned by `pipeline.produce.produce_task`; nothing here blocks.
 
 from collections.abc import Iterable, Iterator
 from math import inf
+from typing import Final
 from uuid import UUID
 from zlib import crc32
 
@@ -21,6 +22,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.connection import PLAIN, Dialect, ProduceConnection
 
 ConnectionKey = tuple[int, int]
+_DOUBT_SECONDS: Final = 1.0
 
 
 class Brokers:
@@ -48,6 +50,7 @@ class Brokers:
         self._leaders = Leaders(settings, background, clock=clock)
         self._leaderless = Leaderless()
         self._waiting: set[TopicPartition] = set()
+        self._doubt_at = 0.0
         self._per_broker = per_broker
         self._send_bytes = send_bytes
         self._request_seconds = request_seconds
@@ -116,6 +119,18 @@ class Brokers:
     def doubted(self) -> set[TopicPartition]:
         """Partitions whose leader was in doubt since the set was last emptied."""
         return self._leaders.doubted
+
+    def doubt(self, partition: TopicPartition) -> None:
+        """Its leader is short of replicas: it may be cut off from the others, and another one lead. Leaders are looked
+        up once a second at most, and kept meanwhile."""
+        now = self._clock.monotonic()
+        if now >= self._doubt_at:
+            self._doubt_at = now + _DOUBT_SECONDS
+            self._leaders.want([partition.topic])
+
+    def refresh(self) -> None:
+        """Look all leaders up again where that was long ago."""
+        self._leaders.refresh()
 
     def poll(self) -> None:
         """Start a look-up if one is needed and allowed by the back-off."""

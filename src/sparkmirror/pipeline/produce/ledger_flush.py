@@ -57,6 +57,7 @@ class LedgerFlush:
         return bool(fresh)
 
     def _due_status(self) -> list[Report]:
+        self._brokers.refresh()
         if self._peer is not None:
             self._task_metrics.source_throttled_ms = self._peer.throttled_ms
             self._task_metrics.limited_ms = self._peer.limited_ms

@@ -147,3 +147,24 @@ def test_each_look_up_begins_with_another_server_and_knows_those_that_were_named
         cluster.seconds_until_asked()
     both = ("one:9092", "[::1]:9093")
     assert cluster.background.servers == [both, both[::-1], both]
+
+
+def test_known_topics_are_looked_up_again_when_the_answers_are_old() -> None:
+    cluster = Cluster()
+    cluster.answers({ORDERS: 1, BILLS: 2})
+
+    def asked_after(seconds: float) -> list[list[str]]:
+        cluster.clock.now += seconds
+        before = len(cluster.background.topics)
+        cluster.leaders.refresh()
+        cluster.leaders.poll()
+        return cluster.background.topics[before:]
+
+    assert asked_after(0) == []
+    assert asked_after(299) == []
+    assert asked_after(2) == [["bills", "orders"]]
+    assert [asked_after(60) for _ in range(4)] == [[]] * 4, "once in five minutes"
+    assert asked_after(60) == [["bills", "orders"]]
+    cluster.is_silent()
+    assert (asked_after(9), asked_after(2)) == ([], [["bills", "orders"]]), "no broker answered: again in a moment"
+    assert cluster.leaders.of(ORDERS) == 1, "known all the time"

@@ -85,3 +85,25 @@ def test_a_partition_that_the_metadata_lacks_waits_too(field: Field) -> None:
 def test_a_partition_that_a_person_holds_says_nothing(field: Field) -> None:
     field.fetch_state.held_by_order = True
     assert field.shows_for_long(None) == []
+
+
+def test_a_partition_leaves_its_broker_for_a_leader_of_a_later_epoch_alone(field: Field) -> None:
+    """As a look-up shows it that is made from time to time: the broker may be cut off from the others."""
+    field.fetch_state.node, field.fetch_state.current_epoch = 1, 7
+    field.fetch_state.is_nearer = True
+    field.shows(1, 7)
+    assert field.fetch_state.is_nearer, "nothing has changed"
+    field.shows(1, 8)
+    assert (field.fetch_state.node, field.fetch_state.is_nearer, field.fetch_state.current_epoch) == (1, False, 8)
+    field.shows(1, 6)
+    assert field.fetch_state.current_epoch == 8
+    field.shows(None, 9)
+    assert field.fetch_state.node is None, "the later one is not elected yet"
+
+
+def test_an_error_for_a_topic_takes_no_partition_from_its_broker(field: Field) -> None:
+    field.fetch_state.node = 1
+    assert field.shows(None, topic_ids={}, errors={"orders": 3}) == []
+    assert field.fetch_state.node == 1
+    field.fetch_state.node = None
+    assert field.shows(None, topic_ids={}, errors={"orders": 3}) == ["the source answers error 3 for topic orders"]

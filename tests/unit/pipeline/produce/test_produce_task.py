@@ -218,3 +218,23 @@ def test_an_idle_task_rests_as_long_as_positions_may_wait_and_a_second_at_most()
         assert parts.dispatch.is_idle
         assert parts.guarantee.rest_seconds == rest_seconds
     assert new_parts().guarantee.rest_seconds == 0.25, "in transactions more is due by time"
+
+
+@pytest.mark.parametrize("error", [7, 19, 20])
+def test_a_leader_that_is_short_of_replicas_is_looked_up_again_and_kept_meanwhile(error: int) -> None:
+    parts = new_parts(is_once=False)
+    buffer = PartitionBuffer(ORDERS, TopicPartition("A.orders", 0), 0, -1)
+    leaders = parts.brokers._leaders
+    leaders._leaders[buffer.target] = 1
+    looked_up: list[set[str]] = []
+    for second in (0.0, 0.2, 1.3):
+        buffer.accept(QueuedRecords(memoryview(bytearray(encode_batch([(None, b"v")]))), 0, 1, lambda: None))
+        batch = buffer.next_batch(7, 3)
+        assert batch is not None
+        parts.brokers._doubt_at -= second
+        parts.answer_taker.take(buffer, batch, ProducedPartition("A.orders", 0, error, -1, ""), batch.sent_at)
+        looked_up.append(set(leaders._unknown))
+        leaders._unknown.clear()
+        buffer = PartitionBuffer(ORDERS, TopicPartition("A.orders", 0), 0, -1)
+    assert looked_up == [{"A.orders"}, set(), {"A.orders"}]
+    assert leaders.of(buffer.target) == 1
