@@ -84,6 +84,8 @@ class BrokerLinks:
             raise
         line.used_at = time.monotonic()
         with self._lock:
+            if line.address == self._silent:
+                self._silent = None
             self._lent.discard(line)
             if not self._is_closed:
                 self._free.append(line)

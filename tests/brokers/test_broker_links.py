@@ -1,0 +1,38 @@
+"""The connections that one asks a cluster over, when its broker was silent for a moment."""
+
+import psutil
+import pytest
+from kafka.protocol.metadata import MetadataRequest
+
+from sparkmirror.kafka.settings import client_settings, split_address
+from sparkmirror.kafka.wire.broker_links import BrokerLinks
+from sparkmirror.model import Cluster
+from sparkmirror.testing.kafka import KafkaCluster
+
+REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+
+
+def connections_to(port: int) -> int:
+    """Open ones of this process."""
+    found = psutil.Process().net_connections(kind="tcp")
+    return sum(1 for one in found if one.raddr and one.raddr.port == port and one.status == psutil.CONN_ESTABLISHED)
+
+
+def test_a_broker_that_answers_again_is_asked_over_the_connection_that_is_there(source_cluster: KafkaCluster) -> None:
+    _, port = split_address(source_cluster.bootstrap_servers)
+    before = connections_to(port)
+    cluster = Cluster("A", {"bootstrap.servers": source_cluster.bootstrap_servers})
+    links = BrokerLinks(client_settings(cluster, "test"))
+    links.open(seconds_max=60.0)
+    source_cluster.broker(1).pause()
+    try:
+        with pytest.raises(OSError, match="timed out"):
+            links.ask(REQUEST, None, seconds_max=0.2)
+    finally:
+        source_cluster.broker(1).resume()
+
+    for _ in range(5):
+        links.ask(REQUEST, None, seconds_max=60.0)
+
+    assert connections_to(port) - before == 1
+    links.close()
