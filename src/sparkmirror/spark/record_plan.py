@@ -67,7 +67,7 @@ def query_records(
     made = transform(source.load(), flow)
     if made.carried < CARRIED_COLUMNS or made.stages > 1:
         told = {"carried": ",".join(sorted(made.carried)), "stages": str(made.stages)}
-        made = transform(source.options(**told).load(), flow)
+        made = transform(source.options(**told).load(), flow, is_guarded=made.stages > 1)
     has_content = not made.returned.isdisjoint(CONTENT_COLUMNS)
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _CONTENT_BYTES if has_content else _UNCOUNTED)
     return (
@@ -77,22 +77,23 @@ def query_records(
     )
 
 
-def transform(rows: DataFrame, flow: FlowConfig) -> Transformed:
-    """Apply the flow's steps to `rows` (columns of `pipeline.relay.schema`).
+def transform(rows: DataFrame, flow: FlowConfig, *, is_guarded: bool = True) -> Transformed:
+    """Apply the flow's steps to `rows` (columns of `pipeline.relay.schema`). Steps that call no Python need not be
+    guarded, which costs each record.
 
     Raises ConfigError for a step that Spark cannot carry out record by record, in Spark's words, with key and line.
     """
     register_tables(rows.sparkSession, flow)
     register_schema_functions(rows.sparkSession, flow)
     register_avro_functions(rows.sparkSession, flow)
-    frame = begin = _show(_completed(rows), flow)
+    frame = begin = _guard(_show(_completed(rows), flow), is_guarded=is_guarded)
     returned: frozenset[str] = frozenset()
     for step in flow.transforms.steps:
         match step:
             case Keep():
                 frame = keep(frame, step)
             case DeadLetter():
-                frame = begin = _send_to_dead_letters(frame, step)
+                frame = begin = _guard(_send_to_dead_letters(frame, step), is_guarded=is_guarded)
                 returned |= {"headers", "target_topic"}
             case Explode():
                 frame = _explode(frame, step)
@@ -142,7 +143,7 @@ def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
     is_within = F.col("timestamp").between(-_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX)  # `abs` leaves -2^63 as it is
     moment = F.when(is_within, F.timestamp_millis("timestamp"))
     own = {name: F.when(is_record, decided_name(flow)) if name == "target_topic" else F.col(name) for name in _GUARDED}
-    shown = rows.select(
+    return rows.select(
         *(F.col(name).alias(f"__{name}") for name in _HIDDEN),
         (is_record & ~F.coalesce(is_heartbeats(flow), F.lit(False)) & ~is_canary(flow)).alias("__active"),
         *(F.col(name) for name in _SEEN if name not in _GUARDED),
@@ -150,7 +151,12 @@ def _show(rows: DataFrame, flow: FlowConfig) -> DataFrame:
         moment.alias("timestamp"),
         F.col("partition").alias("target_partition"),
     )
-    return shown.withColumns({name: F.when(F.col("__active"), F.col(f"__own_{name}")) for name in _GUARDED})
+
+
+def _guard(frame: DataFrame, *, is_guarded: bool) -> DataFrame:
+    """With the columns that steps see only where it is their business; no step has changed them yet."""
+    own = {name: F.col(f"__own_{name}") for name in _GUARDED}
+    return frame.withColumns({name: F.when(F.col("__active"), one) if is_guarded else one for name, one in own.items()})
 
 
 def keep(frame: DataFrame, step: Keep) -> DataFrame:
@@ -185,7 +191,6 @@ def _send_to_dead_letters(frame: DataFrame, step: DeadLetter) -> DataFrame:
         "__active": F.col("__active") & ~dead,
         "__own_headers": F.when(dead, F.concat("headers", F.array(*origin))).otherwise(F.col("__own_headers")),
         "__own_target_topic": F.when(dead, F.lit(step.topic)).otherwise(F.col("__own_target_topic")),
-        **{name: F.when(~dead, F.col(name)) for name in _GUARDED},
     }
     done = marked.withColumns(changed).drop("__dead")
     check_shape(done, step.source)
