@@ -50,7 +50,7 @@ def test_records_wait_until_the_registries_answer_and_all_have_the_target_s_ids(
         send(20)
         mirror.wait_until(lambda: "with status 409" in mirror.errors, "the log says what the registry refuses")
         assert len(set(values_of(target, f"{alias}.{story}"))) == 20
-        theirs.refuses, theirs.login = False, "mirror:another"
+        theirs.refuses, theirs.login = False, "mirror:an0ther"
         mirror.wait_until(lambda: "with status 401" in mirror.errors, "the log says that the login is refused")
         theirs.login = LOGIN
         mirror.wait_until(has_all, "they go on when they may")
@@ -66,4 +66,4 @@ def test_records_wait_until_the_registries_answer_and_all_have_the_target_s_ids(
         theirs.silent.clear()
         mirror.wait_until(has_all, "they go on when it answers")
         mirror.stop()
-        assert "s3cret" not in mirror.errors and "another" not in mirror.errors
+        assert "s3cret" not in mirror.errors and "an0ther" not in mirror.errors
