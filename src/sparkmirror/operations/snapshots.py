@@ -15,7 +15,7 @@ from sparkmirror.errors import AuthorizationFailed
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
-from sparkmirror.kafka.groups import list_groups
+from sparkmirror.kafka.groups import list_all_groups
 from sparkmirror.kafka.log_offsets import LogOffsets, name_unknown
 from sparkmirror.ledger.translate import TargetLogs
 from sparkmirror.model import Topic, TopicPartition
@@ -111,8 +111,9 @@ _NOBODY = GroupListing("")
 
 
 def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
-    """Groups whose whole name matches the expression; all for "". Raises ClusterError if the target does not answer.
-    Where the source does not answer, only the checkpoints are known."""
+    """Groups whose whole name matches the expression; all for "". Raises ClusterError if the target does not answer, or
+    a coordinator goes on loading its groups, which would be missing. Where the source does not answer, only the
+    checkpoints are known."""
     compiled = compile_names([pattern or ".*"])
     assert compiled is not None
     with (
@@ -120,7 +121,7 @@ def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
         OffsetState(flow, cluster_pair.source, cluster_pair.target) as state,
     ):
         state.follow()
-        on_target = list_groups(cluster_pair.target)
+        on_target = list_all_groups(cluster_pair.target)
         identical = look_at_identical(flow, cluster_pair.target, state.records)
         if cluster_pair.source is None:
             names = {group for group, _ in state.checkpoints if compiled.fullmatch(group)}
@@ -128,7 +129,7 @@ def look_at_groups(flow: FlowConfig, pattern: str = "") -> list[GroupLine]:
             ends = _read_ends(cluster_pair, (), {where for _, where in state.checkpoints})
             return [_lost_line(seen, ends, name) for name in sorted(names)]
         on_source = {
-            name: group for name, group in list_groups(cluster_pair.source).items() if compiled.fullmatch(name)
+            name: group for name, group in list_all_groups(cluster_pair.source).items() if compiled.fullmatch(name)
         }
         wanted = [name for name, group in on_source.items() if _why_not(flow, group) == ""]
         committed = {

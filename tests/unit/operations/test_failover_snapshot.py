@@ -1,4 +1,4 @@
-"""A failover looks once: it is not planned without the groups of a coordinator that is loading."""
+"""Who looks once, for a failover or a list, does without no group of a coordinator that is loading."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from tests.flows import flow_of
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.operations import failback, failover_snapshot
+from sparkmirror.operations import failback, failover_snapshot, snapshots
 from sparkmirror.operations.cluster_pair import ClusterPair
 
 LOADING = 14
@@ -65,3 +65,16 @@ def test_neither_way_is_planned_without_the_groups_of_a_loading_coordinator(
 def test_the_target_alone_is_asked_likewise() -> None:
     with pytest.raises(SparkMirrorError, match="Cluster B: broker 1"):
         failover_snapshot.look(flow_of(), ClusterPair(None, admin("B", LOADING)))
+
+
+@pytest.mark.parametrize(("source", "target", "named"), [(LOADING, 0, "A"), (0, LOADING, "B")])
+def test_nor_are_groups_listed_without_them(
+    source: int, target: int, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = ClusterPair(admin("A", source), admin("B", target))
+    state = SimpleNamespace(follow=set, records={})
+    monkeypatch.setattr(snapshots, "open_sides", lambda *_: nullcontext(pair))
+    monkeypatch.setattr(snapshots, "OffsetState", lambda *_: nullcontext(state))
+    monkeypatch.setattr(snapshots, "look_at_identical", lambda *_: {})
+    with pytest.raises(SparkMirrorError, match=f"Cluster {named}: broker 1"):
+        snapshots.look_at_groups(flow_of())
