@@ -137,7 +137,8 @@ def _fill_all() -> list[Filled]:
     for replicas in REPLICAS:
         with bench_cluster("target", replicas) as target:
             for kind in (*FILLERS, LONE, START):
-                _fill(target, kind, COUNTS[LONE] // 2 if kind == LONE else COUNTS[MARKERS] // 2, "warm")  # the brokers' code has to be compiled
+                warm_up = COUNTS[LONE if kind == LONE else MARKERS] // 2  # the brokers' code has to be compiled
+                _fill(target, kind, warm_up, "warm")
                 found.append(_fill(target, kind, COUNTS.get(kind, MANY), "measured"))
     return found
 
