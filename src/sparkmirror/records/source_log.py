@@ -18,7 +18,7 @@ from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.lookup import look_up
+from sparkmirror.kafka.wire.lookup import look_up, with_servers_from
 from sparkmirror.model import TopicPartition
 from sparkmirror.policy.java_regex import compile_java
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere, OffsetLimit
@@ -196,17 +196,21 @@ def _all(found: Mapping[TopicPartition, int], partitions: Collection[TopicPartit
 
 
 def gone_partitions(settings: ClientSettings, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-    """Those that a broker says do not exist, and says so for a while: another one may know a new topic earlier. One
-    that we may not see is not gone. Raises ClusterError."""
+    """Those that all servers say do not exist, each asked in its turn for a while: one that is cut off from the others
+    does not know a new topic. One that we may not see is not gone. Raises ClusterError."""
     gone, ends_at = set(partitions), time.monotonic() + _APPEARS_SECONDS
-    while gone:
-        view = look_up(settings, {one.topic for one in gone})
+    known: set[tuple[str, int]] = set()
+    turn = 0
+    while True:
+        servers = with_servers_from(settings, turn, sorted(known))
+        view = look_up(servers, {one.topic for one in gone})
+        known.update(view.brokers.values())
         unknown = {name for name, code in view.errors.items() if code == UNKNOWN_TOPIC_OR_PARTITION}
         gone = {one for one in gone if one.topic in unknown or one.partition >= view.sizes.get(one.topic, sys.maxsize)}
-        if time.monotonic() > ends_at:
-            break
+        if not gone or (time.monotonic() > ends_at and turn >= len(servers.bootstrap_servers)):
+            return gone
+        turn += 1
         time.sleep(_PAUSE_SECONDS)
-    return gone
 
 
 def _check_named(option: str, named: Mapping[TopicPartition, int], wanted: Collection[TopicPartition]) -> None:

@@ -9,8 +9,11 @@ import pytest
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
 from sparkmirror.kafka.answers import EARLIEST, LATEST
+from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.log_offsets import LogOffsets
-from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.kafka.settings import ClientSettings, client_settings
+from sparkmirror.kafka.wire.lookup import ClusterView
+from sparkmirror.model import Cluster, Topic, TopicPartition
 from sparkmirror.records import source_log
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere
 from sparkmirror.records.options import read_options
@@ -117,3 +120,21 @@ def test_a_limit_that_says_too_little_or_too_much_is_an_error(admin: FakeAdmin) 
 
 def test_a_topic_whose_settings_may_not_be_read_counts_as_not_compacted(admin: FakeAdmin) -> None:
     assert log().compacted(["t", "hidden"]) == {"t"}
+
+
+@pytest.mark.parametrize(("knows", "gone"), [({"well:1"}, set()), (set(), {A})])
+def test_a_topic_is_gone_when_no_server_knows_it(
+    knows: set[str], gone: set[TopicPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is cut off from the others does not know a new one, and is asked first."""
+    monkeypatch.setattr(source_log, "_APPEARS_SECONDS", 0.0)
+    monkeypatch.setattr(source_log, "_PAUSE_SECONDS", 0.0)
+
+    def look_up(settings: ClientSettings, topics: Collection[str]) -> ClusterView:
+        if settings.bootstrap_servers[0] in knows:
+            return ClusterView({}, {}, sizes=dict.fromkeys(topics, 2))
+        return ClusterView({}, {}, errors=dict.fromkeys(topics, UNKNOWN_TOPIC_OR_PARTITION))
+
+    monkeypatch.setattr(source_log, "look_up", look_up)
+    settings = client_settings(Cluster("kafka", {"bootstrap.servers": "cut-off:1,well:1"}), "test")
+    assert source_log.gone_partitions(settings, [A]) == gone
