@@ -51,7 +51,7 @@ def _checked(made: Column, name: str, *, is_list: bool) -> Column:
     if is_list:  # of headers
         mark = F.get(F.filter(made, lambda one: F.startswith(one["value"], F.lit(MISFIT))), F.lit(0))["value"]
     place = F.concat_ws("-", "topic", F.col("partition").cast("string"))
-    why = F.decode(F.substring(mark, len(MISFIT) + 1, _SHOWN_BYTES), "UTF-8")
+    why = F.substring(mark, len(MISFIT) + 1, _SHOWN_BYTES).cast("string")  # `decode` refuses half a character
     message = F.concat(
         F.lit(f"{name} fails for the record of "), place, F.lit(" at offset "), F.col("offset").cast("string"),
         F.lit(": "), why,

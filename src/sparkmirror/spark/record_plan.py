@@ -59,15 +59,14 @@ def query_records(
 ) -> "DataStreamWriter":
     """The flow as a query, ready to be started; `config` is the text of its file, `spark` a record session.
 
-    It is made twice where its steps do not read all columns, or call Python: only Spark's plan of them tells which
-    they read, and how many Python stages there are, and a source must know that when it is loaded.
+    It is made twice: only Spark's plan of its steps tells which columns they read, and how many Python stages there
+    are, and a source must know that when it is loaded.
     """
     options = {"config": config, "flow": str(flow.name), "run": run, "process": process}
     source = spark.readStream.format("flow-records").options(**options)
     made = transform(source.load(), flow)
-    if made.carried < CARRIED_COLUMNS or made.stages > 1:
-        told = {"carried": ",".join(sorted(made.carried)), "stages": str(made.stages)}
-        made = transform(source.options(**told).load(), flow, is_guarded=made.stages > 1)
+    told = {"carried": ",".join(sorted(made.carried)), "stages": str(made.stages)}
+    made = transform(source.options(**told).load(), flow, is_guarded=made.stages > 1)
     has_content = not made.returned.isdisjoint(CONTENT_COLUMNS)
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _CONTENT_BYTES if has_content else _UNCOUNTED)
     return (

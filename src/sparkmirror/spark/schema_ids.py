@@ -32,6 +32,8 @@ _ASK_AGAIN_SECONDS: Final = 30.0
 _REFUSED_SECONDS: Final = 2.0
 """For which a refusal is not asked about again: each record of a batch may meet it."""
 _KNOWN_MAX: Final = 10_000
+_SAID_MAX: Final = 600
+"""Characters of a registry's refusal before the hint: what is shown of both is limited (`spark.marked_values`)."""
 """Ids that are kept; a value that is no such record may begin with any."""
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ class SchemaIds:
         self._schemas: dict[int | str, Schema] = {}
         self._unknown: dict[int | str, float] = {}
         self._carried: dict[tuple[int | str, str | None], int] = {}
-        self._refused: dict[tuple[int | str, str | None], tuple[float, RegistryRefusal]] = {}
+        self._refused: dict[tuple[int | str, str | None], tuple[float, str, str]] = {}
         self._guids: dict[int, bytes] = {}
 
     def schema_of(self, number: int) -> Schema | None:
@@ -119,16 +121,22 @@ class SchemaIds:
             try:
                 found = self._carried[named, subject] = int(carry_over(self._source, self._target, schema, where)["id"])
             except RegistryRefusal as refusal:
-                self._refused[named, subject] = (self._clock.monotonic() + _REFUSED_SECONDS, refusal)
+                until = self._clock.monotonic() + _REFUSED_SECONDS
+                self._refused[named, subject] = until, str(refusal.args[0]), refusal.hint
                 raise
             log.info("a schema of %s is %d in the target's registry.", where, found)
         return found
 
     def _heed_refusal(self, named: int | str, subject: str | None) -> None:
-        until, refusal = self._refused.pop((named, subject), (0.0, None))
-        if refusal is not None and self._clock.monotonic() < until:
-            self._refused[named, subject] = until, refusal
-            raise refusal
+        """Raises what was refused a moment ago as an error of its own: one that is kept and raised again keeps the
+        frames of each time, with their values."""
+        known = self._refused.get((named, subject))
+        if known is None:
+            return
+        until, message, hint = known
+        if self._clock.monotonic() < until:
+            raise RegistryRefusal(message, hint)
+        del self._refused[named, subject]
 
     def _subject_of(self, named: int | str) -> str:
         numbers = [named] if isinstance(named, int) else self._source.ids_of_guid(named)
@@ -164,7 +172,8 @@ def _bytes(values: pa.Array) -> list[bytes | None]:
 
 def mark_of(refusal: RegistryRefusal) -> bytes:
     """What stands for a value whose schema was refused."""
-    return MISFIT + f"{refusal.args[0]} ({refusal.hint})".encode()
+    hint = f" ({refusal.hint})" if refusal.hint else ""
+    return MISFIT + f"{refusal.args[0][:_SAID_MAX]}{hint}".encode()
 
 
 def _marking(carry: Callable[[bytes, str | None], bytes], value: bytes, subject: str | None) -> bytes:

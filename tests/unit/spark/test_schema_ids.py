@@ -1,5 +1,6 @@
 """Ids of schemas become those of the target's registry, each looked up once, with all that a schema refers to."""
 
+import gc
 import logging
 import re
 import uuid
@@ -173,6 +174,9 @@ def test_a_registry_that_refuses_or_is_away_is_a_sentence_without_the_password(
     why = rf"{target.url} refuses POST .* with status 409: .*incompatible.*register the schema by hand".encode()
     assert marked is not None and marked.startswith(MISFIT) and re.search(why, marked)
     assert len(target.asked) == 1, "one record of a batch asks"
+    before = len(gc.get_objects())
+    carried(ids, *[named(number)] * 2_000)
+    assert len(gc.get_objects()) - before < 1_000, "of each refused record something is kept"
     target.refuses = False
     clock.now += 3
     assert carried(ids, named(number)) == [named(100)], "a refusal is not kept"
