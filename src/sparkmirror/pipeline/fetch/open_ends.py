@@ -29,9 +29,11 @@ class _OpenEnd:
 
 
 class OpenEnds:
-    """By partition. Truthy while there are any."""
+    """By partition. Truthy while there are any, which takes a consumer that reads committed records alone: brokers tell
+    every other one too where the first open transaction begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_committed: bool) -> None:
+        self._read_committed = read_committed
         self._waiting: dict[PartitionFetchState, _OpenEnd] = {}
         self._due = inf
 
@@ -44,8 +46,10 @@ class OpenEnds:
         return found is not None and found.offset == fetch_state.offset and fetch_state.fault in ("", _reason(found))
 
     def note(self, fetch_state: PartitionFetchState, end: int, now: float, *, is_reported: bool = False) -> None:
-        """An answer left nothing to read before the high watermark `end`; `is_reported` says that the end was just
-        reported."""
+        """An answer came with the high watermark `end`; `is_reported` says that this was just reported. Does nothing
+        where more can be read before it, or nothing is behind."""
+        if not (self._read_committed and is_held_back(fetch_state, end)):
+            return
         known = self._waiting.get(fetch_state)
         if known is None or known.offset != fetch_state.offset:
             known = self._waiting[fetch_state] = _OpenEnd(fetch_state.offset, now, end, due=now + REPORT_SECONDS)

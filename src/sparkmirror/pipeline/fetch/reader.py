@@ -77,7 +77,8 @@ class TaskReader:
         self._leaders = Leaders(options.source, self._background, addresses=plan.brokers, leaders=plan.leaders)
         self._connections: dict[int, FetchConnection] = {}
         self._bounds = log_bounds.LogBounds(self._leaders.settings_in_turn, self._background)
-        self._response_reader = FetchResponseReader(self._ring, self._bounds.ask)
+        committed = options.limits.read_committed
+        self._response_reader = FetchResponseReader(self._ring, self._bounds.ask, read_committed=committed)
         self._homes = Homes(self._response_reader)
         self._lanes = ReadAheadConnections(
             self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,

@@ -64,8 +64,9 @@ class FetchResponseReader:
     looked up."""
 
     def __init__(
-        self, ring: Ring, on_out_of_range: Callable[[PartitionFetchState], None], clock: Clock = SYSTEM_CLOCK
-    ) -> None:
+        self, ring: Ring, on_out_of_range: Callable[[PartitionFetchState], None], clock: Clock = SYSTEM_CLOCK,
+        *, read_committed: bool = False,
+    ) -> None:  # fmt: skip
         self._ring = ring
         self._clock = clock
         self._on_out_of_range = on_out_of_range
@@ -73,7 +74,7 @@ class FetchResponseReader:
         self.extents = Extents(ring)
         self._nothing_left = False
         self._emptiness = Emptiness()
-        self._open_ends = OpenEnds()
+        self._open_ends = OpenEnds(read_committed=read_committed)
         self._small_batches = 0
 
     def take_rows(self) -> list[Row]:
@@ -179,8 +180,7 @@ class FetchResponseReader:
         self._note_small_batches(runs)
         for run in runs:
             self._add_run(fetch_state, run, fetched.high_watermark, answer)
-        if is_held_back(fetch_state, fetched.high_watermark):
-            self._open_ends.note(fetch_state, fetched.high_watermark, self._clock.monotonic(), is_reported=is_told)
+        self._open_ends.note(fetch_state, fetched.high_watermark, self._clock.monotonic(), is_reported=is_told)
 
     def _read_runs(
         self, fetch_state: PartitionFetchState, fetched: FetchedPartition, buffer: memoryview

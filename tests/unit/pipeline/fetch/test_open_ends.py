@@ -23,10 +23,10 @@ REASON = "an open transaction at offset 5 holds back all behind it"
 class Field:
     """A partition that is read without end, from offset 0 or 5 on; its records end before 5."""
 
-    def __init__(self, offset: int = 5) -> None:
+    def __init__(self, offset: int = 5, *, read_committed: bool = True) -> None:
         self.ring = Ring(1 << 20)
         self.clock = ManualClock()
-        self.response_reader = FetchResponseReader(self.ring, lambda _: None, self.clock)
+        self.response_reader = FetchResponseReader(self.ring, lambda _: None, self.clock, read_committed=read_committed)
         self.partitions = Partitions(1 << 20)
         self.fetch_state = self.partitions.add(Assigned(WHERE, offset, topic_id=TOPIC_ID), 1)
 
@@ -95,6 +95,17 @@ def test_a_log_that_is_read_to_its_end_has_no_report(field: Field) -> None:
     assert field.takes(upto(5)) == [(5, "")]
     assert field.takes(upto(5), seconds=100) == []
     assert field.takes_nothing_for(62) == []
+
+
+def test_an_open_transaction_holds_nothing_back_from_who_reads_its_records_too() -> None:
+    """Brokers say where it begins in any case."""
+    field = Field(offset=0, read_committed=False)
+    assert field.takes(upto(5, len(BATCH), readable=3)) == []
+    assert field.fetch_state.offset == 5
+    assert field.takes_nothing_for(62) == []
+    assert field.takes(upto(9, readable=3)) == [], "a record of it may be late"
+    assert field.takes_nothing_for(62) == []
+    field.ring.close()
 
 
 def test_a_partition_that_is_paused_or_taken_away_is_not_reported(field: Field) -> None:
