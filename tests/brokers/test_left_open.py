@@ -5,6 +5,7 @@ partition that its coordinator does not know: that one gets no marker when the t
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from tests.faults.one_task import Mirrored, OneTask
@@ -25,7 +26,8 @@ from sparkmirror.kafka.wire.data_requests import (
     frame,
     request_header,
 )
-from sparkmirror.kafka.wire.lookup import dial_leader
+from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
+from sparkmirror.kafka.wire.lookup import dial_leader, look_up
 from sparkmirror.kafka.wire.open_transactions import OpenTransaction, look
 from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.model import Cluster, TopicPartition
@@ -88,7 +90,7 @@ class Holder:
         self.ask(EndTransaction(self.name, self.identity, second_protocol=False, commits=commits))
 
     def look(self) -> OpenTransaction | None:
-        looked = look(self.settings, [self.left], self.identity.producer_id)
+        looked = look(self.settings, LeaderEpochs(), [self.left], self.identity.producer_id)
         assert not looked.problem
         return looked.open[self.left]
 
@@ -134,9 +136,18 @@ def test_what_is_not_there_is_not_known_to_have_nothing_open(holder: Holder) -> 
     gone = TopicPartition("gone", 0)
     holder.write(b"1")
     holder.end(holder.left, commits=True)
-    looked = look(holder.settings, [holder.left, gone], holder.identity.producer_id)
+    looked = look(holder.settings, LeaderEpochs(), [holder.left, gone], holder.identity.producer_id)
     assert looked.open == {holder.left: None}
     assert "gone-0 has no leader" in looked.problem
+
+
+def test_a_leader_of_an_epoch_that_is_over_is_not_believed(holder: Holder) -> None:
+    """It may be cut off from the others, and gets no marker that ends what its log has open."""
+    epochs, seen = LeaderEpochs(), look_up(holder.settings, {holder.left.topic})
+    epochs.sift(replace(seen, epochs={holder.left: 99}))
+    looked = look(holder.settings, epochs, [holder.left], holder.identity.producer_id)
+    assert not looked.open and not looked.refused
+    assert f"{holder.left} has no leader" in looked.problem
 
 
 @pytest.fixture

@@ -18,6 +18,12 @@ class LeaderEpochs:
     def __init__(self) -> None:
         self._newest: dict[tuple[UUID, int], int] = {}
 
+    def copy(self) -> "LeaderEpochs":
+        """For another thread."""
+        copied = LeaderEpochs()
+        copied._newest = dict(self._newest)
+        return copied
+
     def sift(self, view: ClusterView) -> ClusterView:
         """The view without the leaders of epochs that are over; all others are noted."""
         former = set()

@@ -109,6 +109,10 @@ class Leaders:
         turn, self._turn = self._turn, self._turn + 1
         return with_servers_from(self._settings, turn, self.addresses.values())
 
+    def way_to_look(self) -> tuple[ClientSettings, LeaderEpochs]:
+        """For a look-up beside the loop: the settings in turn, and the epochs that were seen."""
+        return self.settings_in_turn(), self._epochs.copy()
+
     def take(self, outcome: Outcome) -> ClusterView | None:
         """Remember what a look-up brought; None if it failed, and then `problem` says why. Leaders of epochs that are
         over are left out of it."""

@@ -5,7 +5,7 @@ request to each leader; `Looks` does it beside a loop. Owned by `pipeline.produc
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +17,7 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.kafka.wire.lookup import ClusterView, look_up, sensible_answers
 from sparkmirror.model import TopicPartition
@@ -38,7 +39,8 @@ class OpenTransaction(NamedTuple):
 @dataclass(slots=True)
 class Looked:
     """What the leaders say of one producer: `open` has the partitions that they know, with None where no transaction of
-    it is open; `refused` those that the principal may not READ. `problem` is the last reason why others are in neither.
+    it is open; `refused` those that the principal may not READ, or whose leader does not know the question. `problem`
+    is the last reason why others are in neither.
     """
 
     producer_id: int
@@ -47,11 +49,14 @@ class Looked:
     problem: str = ""
 
 
-def look(settings: ClientSettings, partitions: Collection[TopicPartition], producer_id: int) -> Looked:
-    """Ask each leader once. Never raises for a broker that does not answer: its partitions are missing."""
+def look(
+    settings: ClientSettings, epochs: LeaderEpochs, partitions: Collection[TopicPartition], producer_id: int
+) -> Looked:
+    """Ask each leader once. Never raises for a broker that does not answer, or for a leader of an epoch that is over:
+    their partitions are missing."""
     looked = Looked(producer_id)
     with _noting(looked):
-        view = look_up(settings, {where.topic for where in partitions})
+        view = epochs.sift(look_up(settings, {where.topic for where in partitions}))
         for node_id, led in _by_leader(view, partitions, looked).items():
             with _noting(looked):
                 _ask_leader(settings, view.brokers[node_id], led, looked)
@@ -59,16 +64,17 @@ def look(settings: ClientSettings, partitions: Collection[TopicPartition], produ
 
 
 class Looks:
-    """Looks, one at a time; what one finds comes as the outcome of `key`."""
+    """Looks, one at a time; what one finds comes as the outcome of `key`. `way` gives the settings, with another server
+    first each time, and the leader epochs that were seen."""
 
     key: Final = "open-transactions"
 
-    def __init__(self, settings: ClientSettings, background: Background) -> None:
-        self._settings = settings
+    def __init__(self, way: Callable[[], tuple[ClientSettings, LeaderEpochs]], background: Background) -> None:
+        self._way = way
         self._background = background
 
     def ask(self, partitions: Collection[TopicPartition], producer_id: int) -> None:
-        self._background.submit(self.key, partial(look, self._settings, tuple(partitions), producer_id))
+        self._background.submit(self.key, partial(look, *self._way(), tuple(partitions), producer_id))
 
 
 @contextmanager
@@ -98,6 +104,10 @@ def _ask_leader(
     settings: ClientSettings, address: tuple[str, int], led: Sequence[TopicPartition], looked: Looked
 ) -> None:
     link = dial(*address, settings)
+    if _DESCRIBE_PRODUCERS not in link.versions:
+        link.close()
+        looked.refused.update(led)
+        return
     try:
         with sensible_answers(link):
             for topic in _describe(link, led).topics:

@@ -102,8 +102,8 @@ def assemble(
         brokers.dialect = None
         own, *spare = (_seat(options, background, selector, *seat) for seat in _seats(plan))
         guarantee = ExactlyOnce(
-            options.transactions, plan.task, own, progress, ledger_flush, effects, Looks(options.target, background),
-            brokers.doubted, spare[0] if spare else None, clock,
+            options.transactions, plan.task, own, progress, ledger_flush, effects,
+            Looks(brokers.way_to_look, background), brokers.doubted, spare[0] if spare else None, clock,
         )  # fmt: skip
     next_batches = (NextBatches if aligned is None else AlignedBatches)(
         gate.buffers, guarantee, brokers, progress, limits, drain, effects, clock

@@ -15,6 +15,7 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import TopicKey
+from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.leaderless import Leaderless
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS, Leaders
 from sparkmirror.kafka.wire.lookup import ClusterView
@@ -119,6 +120,10 @@ class Brokers:
     def doubted(self) -> set[TopicPartition]:
         """Partitions whose leader was in doubt since the set was last emptied."""
         return self._leaders.doubted
+
+    def way_to_look(self) -> tuple[ClientSettings, LeaderEpochs]:
+        """For a look-up beside the loop."""
+        return self._leaders.way_to_look()
 
     def doubt(self, partition: TopicPartition) -> None:
         """Its leader is short of replicas: it may be cut off from the others, and another one lead. Leaders are looked

@@ -9,6 +9,7 @@ transaction. That one is committed where what lies open was, by the partition's 
 its records may then come twice, and none is lost. Nothing here waits; owned by `pipeline.produce.transaction`.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Final
@@ -19,6 +20,8 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 
 _PAUSE_SECONDS: Final = 0.3
+_LOTS_MAX: Final = 2
+"""Of one partition in a row: an aborted transaction takes one where nothing lies open."""
 _NEVER: Final = float("inf")
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 _NOT_THERE: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
@@ -55,7 +58,8 @@ class LeftOpen:
         self._since: dict[TopicPartition, float] = {}
         self._unseen: set[TopicPartition] = set()
         self.wanted: dict[TopicPartition, bool] = {}
-        self._lot: tuple[TopicPartition, ...] = ()
+        self.lot: tuple[TopicPartition, ...] = ()
+        self._lots: Counter[TopicPartition] = Counter()
 
     def is_clean(self, where: TopicPartition) -> bool:
         return where in self._clean
@@ -66,8 +70,11 @@ class LeftOpen:
         aborted = {buffer.target for buffer in buffers if not buffer.is_ledger}
         self._aborted |= aborted
         self._clean -= aborted
+        for where in aborted:
+            self._since.pop(where, None)
+            del self._lots[where]
         self.wanted.clear()
-        self._lot = ()
+        self.lot = ()
 
     def doubt(self, partitions: Iterable[TopicPartition]) -> None:
         """Their leaders were away, or have changed: a marker may have been left out."""
@@ -90,7 +97,8 @@ class LeftOpen:
     def begin_look(self, now: float) -> Collection[TopicPartition]:
         """Those that are to be asked about, by one question."""
         self._asked, self._to_look = self._to_look, {}
-        self._since = {where: self._since.get(where, now) for where in self._asked}
+        for where in self._asked:
+            self._since.setdefault(where, now)
         return self._asked.keys()
 
     def take(self, looked: Looked, epoch: int, now: float) -> dict[TopicPartition, Verdict]:
@@ -109,20 +117,35 @@ class LeftOpen:
                 self._look_at = now + _PAUSE_SECONDS
                 self._to_look[where] = buffer
                 continue
-            self._since.pop(where, None)
-            self._decide(where, verdict)
+            self._decide(where, verdict, now)
             if verdict is Verdict.UNKNOWN:
                 said[where] = verdict
             elif where in self._clean:
                 _settle(buffer, CommittedEnd(looked.producer_id, epoch, 0))
         return said
 
-    def _decide(self, where: TopicPartition, verdict: Verdict) -> None:
-        """Where an aborted transaction was, a batch of it may still arrive: a newer epoch's marker forbids it."""
+    def _decide(self, where: TopicPartition, verdict: Verdict, now: float) -> None:
+        """Where an aborted transaction was, a batch of it may still arrive: a newer epoch's marker forbids it. What
+        several empty transactions have not ended, as by the word of a broker that leads no more, is looked at again
+        after a pause."""
         if verdict is Verdict.CLEAN and where not in self._aborted:
-            self._clean.add(where)
+            self._note_clean(where)
+            return
+        self.wanted[where] = verdict in (Verdict.COMMITTED, Verdict.UNKNOWN)
+        self._lots[where] += 1
+        if self.is_stubborn(where):
+            self._look_at = now + _PAUSE_SECONDS
         else:
-            self.wanted[where] = verdict in (Verdict.COMMITTED, Verdict.UNKNOWN)
+            self._since.pop(where, None)
+
+    def is_stubborn(self, where: TopicPartition) -> bool:
+        """Whether its leader goes on naming a transaction that is open there."""
+        return self._lots[where] > _LOTS_MAX
+
+    def _note_clean(self, where: TopicPartition) -> None:
+        self._clean.add(where)
+        self._since.pop(where, None)
+        del self._lots[where]
 
     def fail_look(self, now: float) -> None:
         """Nothing was heard of those that were asked about."""
@@ -138,11 +161,11 @@ class LeftOpen:
 
     # Ending what lies open.
 
-    def next_lot(self) -> tuple[tuple[TopicPartition, ...], bool]:
-        """Wanted partitions for one empty transaction, and whether it is to be committed."""
+    def next_lot(self) -> bool:
+        """Choose wanted partitions as the `lot` of one empty transaction; returns whether it is to be committed."""
         commits = all(self.wanted.values())
-        self._lot = tuple(sorted(where for where, one in self.wanted.items() if one is commits))
-        return self._lot, commits
+        self.lot = tuple(sorted(where for where, one in self.wanted.items() if one is commits))
+        return commits
 
     def drop_refused(self, refused: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """If any is refused, nothing was added: another is tried again, and of what is gone or forbidden the leader is
@@ -153,17 +176,18 @@ class LeftOpen:
             if refused[where] in _NOT_THERE or where in said:
                 del self.wanted[where]
         if refused:
-            self._lot = ()
+            self.lot = ()
         return said
 
     def clear_lot(self) -> bool:
         """The coordinator's marker should stand in all partitions of the lot, if there is one: their leaders are asked
         once more, but for those of which they say nothing."""
-        lot, self._lot = self._lot, ()
+        lot, self.lot = self.lot, ()
         for where in lot:
             self.wanted.pop(where, None)
         self._aborted.difference_update(lot)
-        self._clean |= self._unseen.intersection(lot)
+        for where in self._unseen.intersection(lot):
+            self._note_clean(where)
         return bool(lot)
 
 

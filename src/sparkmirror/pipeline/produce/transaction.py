@@ -79,7 +79,7 @@ class ExactlyOnce(TransactionIntake):
         super().__init__(task, producer, options, effects, looks, doubted, clock)
         self._progress = progress
         self._ledger_flush = ledger_flush
-        self._must_roll_back = self._commits_lot = False
+        self._must_roll_back = self._commits_lot = self._was_adding = False
         self._roll_back_by = 0.0
         self._look_at = 0.0
         self._believe_until = _NEVER
@@ -105,7 +105,8 @@ class ExactlyOnce(TransactionIntake):
         if self.phase is Phase.OPEN:
             own = self._cadence.due_at
         elif self.phase is Phase.READY:
-            own = 0.0 if self._left_open.wanted else self._cadence.resume_at or self._cadence.status_at
+            is_due = self._left_open.wanted and not self._producer.busy
+            own = 0.0 if is_due else self._cadence.resume_at or self._cadence.status_at
         if not self._producer.busy:
             own = min(own, self._added.due_at)
         return min(own, self._producer.wake_at, self._left_open.look_at)
@@ -122,7 +123,7 @@ class ExactlyOnce(TransactionIntake):
         elif phase is Phase.CLOSING:
             self._end_if_settled(now)
         elif phase is Phase.READY:
-            if self._left_open.wanted:
+            if self._left_open.wanted and not self._producer.busy:
                 self._end_left_open()
             elif now >= self._cadence.resume_at:
                 self._go_on(now)
@@ -133,6 +134,7 @@ class ExactlyOnce(TransactionIntake):
             if now >= self._look_at and not self._producer.busy:
                 self._look(Phase.FENCED)
         elif now >= self._look_at and phase in _ASKED_AS and self._producer.has_spare and not self._must_roll_back:
+            self._was_adding = phase is Phase.ADDING
             self._look(_ASKED_AS[phase])
         if now >= self._added.due_at and not self._producer.busy and not self._must_roll_back:
             self._producer.add(self._added.next_lot())
@@ -145,14 +147,13 @@ class ExactlyOnce(TransactionIntake):
             self._close(now)
 
     def _end_left_open(self) -> None:
-        """A coordinator that is silent for long may have aborted an empty transaction that is to be committed: that is
-        asked again, and not given up."""
-        if not self._producer.busy:
-            self.phase = Phase.ADDING
-            lot, self._commits_lot = self._left_open.next_lot()
-            silence = _NEVER if self._commits_lot else self._options.silence_seconds_max
-            self._look_at = self._clock.monotonic() + silence
-            self._producer.add(lot)
+        self._commits_lot = self._left_open.next_lot()
+        self._add_lot()
+
+    def _add_lot(self) -> None:
+        self.phase = Phase.ADDING
+        self._look_at = self._clock.monotonic() + self._options.silence_seconds_max
+        self._producer.add(self._left_open.lot)
 
     def finish(self) -> bool:
         """Commit the open transaction, with the last positions, offset maps and status; without them while a broker
@@ -245,9 +246,14 @@ class ExactlyOnce(TransactionIntake):
             self._effects.append(Refuse(where, f"the target {what}; {_AWAY_ADVICE}"))
 
     def _take_outcome(self, answer: Answer) -> None:
-        """Take the outcome of a transaction that is to be aborted. A committed one is never taken for aborted."""
-        if self._producer.has_spare and self._producer.is_aborting(answer):
+        """Take the outcome of a transaction that is to be aborted. A committed one is never taken for aborted. Where an
+        empty one is to begin, the one before it may not end; it may have begun, and is not given up if it commits."""
+        was_adding, self._was_adding = self._was_adding, False
+        is_unended = was_adding and self._producer.is_ours(answer) and answer.state in UNENDED_STATES
+        if self._producer.has_spare and (is_unended or self._producer.is_aborting(answer)):
             self._leave(answer.partitions)
+        elif was_adding and self._commits_lot:
+            self._add_lot()
         else:
             self._initialize()
 
@@ -430,7 +436,7 @@ class ExactlyOnce(TransactionIntake):
             self._initialize()
 
     def _initialize(self) -> None:
-        self.phase = Phase.RECOVERING
+        self.phase, self._left_open.lot = Phase.RECOVERING, ()
         self._look_at = self._clock.monotonic() + _LOOK_SECONDS
         self._producer.initialize(self._options.timeout_ms)
 

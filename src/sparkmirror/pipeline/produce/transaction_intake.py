@@ -23,8 +23,10 @@ from sparkmirror.pipeline.produce.transactional_producer import TransactionalPro
 log = logging.getLogger(__name__)
 
 _SILENT: Final = "no leader has said whether a transaction of this producer is open in it"
+_STAYS: Final = "its leader goes on saying that a transaction of this producer is open in it, which has ended"
 _NOT_TOLD: Final = """task %d: the target does not tell whether a transaction lies open in %s, since the principal \
-may not READ it: what may lie open is committed, and its records may come twice."""
+may not READ it, or its leader knows no DescribeProducers: what may lie open is committed, and its records may come \
+twice."""
 _UNKNOWN: Final = """task %d: a transaction lies open in %s, and nobody knows whether it was committed: it is \
 committed now, and its records may come twice."""
 
@@ -144,7 +146,8 @@ class TransactionIntake:
         """Ask the leaders of partitions for which records wait; those that no leader answers for are FAILED."""
         if now >= self._left_open.look_at:
             for where in self._left_open.give_up(now, self._options.silence_seconds_max):
-                self._effects.append(Refuse(where, f"{_SILENT}: {self._problem}" if self._problem else _SILENT))
+                why = _STAYS if self._left_open.is_stubborn(where) else _SILENT
+                self._effects.append(Refuse(where, f"{why}: {self._problem}" if self._problem else why))
         if now >= self._left_open.look_at:
             self._looks.ask(self._left_open.begin_look(now), self._producer.identity.producer_id)
 

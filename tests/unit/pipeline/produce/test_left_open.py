@@ -67,9 +67,9 @@ def test_each_is_ended_as_it_was_decided() -> None:
     left = LeftOpen()
     found = Looked(7, {ORDERS: OpenTransaction(0, 4, 99), BILLS: OpenTransaction(0, 5, 0)})
     _look(left, found, _buffer(ORDERS), _buffer(BILLS))
-    assert left.next_lot() == ((BILLS,), False)
+    assert (left.next_lot(), left.lot) == (False, (BILLS,))
     left.clear_lot()
-    assert left.next_lot() == ((ORDERS,), True)
+    assert (left.next_lot(), left.lot) == (True, (ORDERS,))
     left.clear_lot()
     assert not left.wanted
     assert not left.is_clean(ORDERS), "the leader is asked once more"
@@ -80,7 +80,7 @@ def test_after_an_aborted_transaction_nothing_open_is_not_enough() -> None:
     left, buffer = LeftOpen(), _buffer(ORDERS)
     left.note([buffer])
     _look(left, Looked(7, {ORDERS: None}), buffer)
-    assert left.next_lot() == ((ORDERS,), False)
+    assert (left.next_lot(), left.lot) == (False, (ORDERS,))
     left.clear_lot()
     _look(left, Looked(7, {ORDERS: None}), buffer)
     assert left.is_clean(ORDERS)
@@ -90,9 +90,28 @@ def test_what_may_not_be_read_is_committed_and_not_asked_for_again_and_again() -
     left, buffer = LeftOpen(), _buffer(ORDERS)
     left.note([buffer])
     _look(left, Looked(7, refused={ORDERS}), buffer)
-    assert left.next_lot() == ((ORDERS,), True)
+    assert (left.next_lot(), left.lot) == (True, (ORDERS,))
     left.clear_lot()
     assert left.is_clean(ORDERS)
+
+
+def test_what_does_not_end_is_looked_at_after_a_pause_and_given_up() -> None:
+    """As by the word of a broker that leads no more, which gets no marker."""
+    left, buffer, now = LeftOpen(), _buffer(ORDERS), 0.0
+    looks = 0
+    while now < 20.0 and not left.give_up(now, 15.0):
+        left.hold_back(buffer)
+        if now >= left.look_at:
+            left.begin_look(now)
+            left.take(Looked(7, {ORDERS: OpenTransaction(0, 4, 99)}), 9, now)
+            assert left.next_lot()
+            left.clear_lot()
+            looks += 1
+        now += 0.01
+    assert 15.0 < now < 16.0 and left.is_stubborn(ORDERS)
+    assert looks < 60
+    _look(left, Looked(7, {ORDERS: None}), buffer, now=now + 1.0)
+    assert left.is_clean(ORDERS) and not left.is_stubborn(ORDERS)
 
 
 def test_a_partition_that_no_leader_answers_for_stays_unknown_until_it_is_given_up() -> None:

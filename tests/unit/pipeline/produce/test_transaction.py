@@ -441,6 +441,41 @@ def test_a_committed_transaction_that_lies_open_is_ended_by_an_empty_commit(desk
     assert desk.send(buffer) is not None
 
 
+def _add_over_what_is_committed(desk: Desk) -> PartitionBuffer:
+    """The partition of an empty transaction, which is to be committed, is added; the coordinator does not answer for so
+    long that it is asked about the transaction."""
+    desk.begin()
+    buffer = _commit_some(desk)
+    desk.doubted.add(ORDERS)
+    desk.leaders.open = {ORDERS: OpenTransaction(0, 4, 2)}
+    assert desk.send(desk.fill(ORDERS, 3, 5)) is None
+    desk.poll()
+    assert isinstance(desk.broker.question, AddPartitions)
+    desk.poll(20.0)
+    assert isinstance(desk.broker.question, Describe)
+    return buffer
+
+
+def test_a_transaction_before_that_cannot_end_makes_the_task_go_on_under_its_spare_id_also_then() -> None:
+    """Markers of the last commit are awaited: the coordinator adds nothing for so long."""
+    desk = Desk(spare=_spare(Broker(second=True)))
+    _add_over_what_is_committed(desk)
+    desk.answer(Answer(0, desk.transaction.identity, state="PrepareCommit", partitions=frozenset([BILLS])))
+    desk.poll()
+    assert desk.transaction.identity == ProducerIdentity(8, 0)
+    assert desk.refused == [BILLS]
+
+
+@pytest.mark.parametrize("state", ["Ongoing", "CompleteCommit", "Empty"])
+def test_what_may_have_been_added_to_an_empty_commit_is_added_again_and_not_aborted(state: str) -> None:
+    desk = Desk(spare=_spare(Broker(second=True)))
+    _add_over_what_is_committed(desk)
+    desk.answer(Answer(0, desk.transaction.identity, state=state))
+    assert isinstance(desk.broker.question, AddPartitions) and desk.broker.question.partitions == (ORDERS,)
+    desk.answer(Answer(0))
+    assert isinstance(desk.broker.question, EndTransaction) and desk.broker.question.commits
+
+
 def test_it_is_so_also_where_a_later_transaction_was_aborted_before_it_reached_the_partition(desk: Desk) -> None:
     buffer = _commit_some(desk)
     assert desk.send(desk.fill(ORDERS, 3, 5)) is not None, "it goes out and does not arrive"
