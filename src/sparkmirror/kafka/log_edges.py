@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from kafka.protocol.admin import DeleteRecordsRequest, DescribeProducersRequest
+from kafka.protocol.admin import DeleteRecordsRequest
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NO_LEADER
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import LEADER_MOVED, NO_ERROR, is_retriable, refusal
 from sparkmirror.kafka.log_offsets import OffsetsUnknown
+from sparkmirror.kafka.wire.open_transactions import describe_producers
 from sparkmirror.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1
@@ -39,7 +40,7 @@ def last_sequences(
         last = known.get(producer_id, -1)
         found[where] = last if last >= 0 else None
 
-    _ask_leaders(admin, partitions, _describe_request, take, "describing producers")
+    _ask_leaders(admin, partitions, describe_producers, take, "describing producers")
     return found
 
 
@@ -52,7 +53,7 @@ def open_transactions(admin: Admin, partitions: Iterable[TopicPartition]) -> dic
         starts = (one.current_txn_start_offset for one in result.active_producers)
         found[where] = min((start for start in starts if start >= 0), default=None)
 
-    _ask_leaders(admin, partitions, _describe_request, take, "describing producers")
+    _ask_leaders(admin, partitions, describe_producers, take, "describing producers")
     return found
 
 
@@ -71,15 +72,6 @@ def delete_before(admin: Admin, offsets: Mapping[TopicPartition, int]) -> None:
         return DeleteRecordsRequest(topics=topics, timeout_ms=_DELETE_MS, max_version=2)
 
     _ask_leaders(admin, offsets, make, lambda _, __: None, "deleting the records before an offset")
-
-
-def _describe_request(partitions: list[TopicPartition]) -> Any:
-    topic_class = DescribeProducersRequest.TopicRequest
-    topics = [
-        topic_class(name=name, partition_indexes=[one.partition for one in some])
-        for name, some in _by_topic(partitions).items()
-    ]
-    return DescribeProducersRequest(topics=topics, max_version=0)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

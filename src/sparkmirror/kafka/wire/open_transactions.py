@@ -5,7 +5,7 @@ request to each leader; `Looks` does it beside a loop. Owned by `pipeline.produc
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -120,14 +120,18 @@ def _ask_leader(
 
 
 def _describe(link: Link, led: Sequence[TopicPartition]) -> Any:
+    version = link.version(_DESCRIBE_PRODUCERS, _VERSIONS)
+    return link.ask(describe_producers(led), DescribeProducersResponse, version)
+
+
+def describe_producers(partitions: Iterable[TopicPartition]) -> Any:
+    """The question which producers the leader of these partitions knows."""
     topics: dict[str, list[int]] = defaultdict(list)
-    for where in led:
+    for where in partitions:
         topics[where.topic].append(where.partition)
     topic_class = DescribeProducersRequest.TopicRequest
-    request = DescribeProducersRequest(
-        topics=[topic_class(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
-    )
-    return link.ask(request, DescribeProducersResponse, link.version(_DESCRIBE_PRODUCERS, _VERSIONS))
+    asked = [topic_class(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
+    return DescribeProducersRequest(topics=asked, max_version=0)
 
 
 def _take(where: TopicPartition, answer: Any, looked: Looked) -> None:
