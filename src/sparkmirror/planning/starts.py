@@ -151,14 +151,11 @@ def look_at_target(
 
 
 def _with_end(record: PositionRecord | None, item: Assigned, remote_topic: Callable[[str], str]) -> Assigned:
-    extent = None if record is None else record.extent
     if record is None or item.unknown or record.position.offset != item.stands_at.offset:
         return replace(item, extent=None, committed_end=None)
-    if extent is None:
-        return replace(item, extent=None, committed_end=record.committed_end)
-    if extent.topic != remote_topic(item.partition.topic):
+    if record.extent is not None and record.extent.topic != remote_topic(item.partition.topic):
         return replace(item, extent=None, committed_end=None)
-    return replace(item, extent=extent, committed_end=record.committed_end)
+    return replace(item, extent=record.extent, committed_end=record.committed_end)
 
 
 def _find(target: Admin, wanted: Iterable[tuple[str, int]]) -> dict[TopicPartition, Extent]:

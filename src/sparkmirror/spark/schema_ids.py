@@ -32,9 +32,9 @@ _ASK_AGAIN_SECONDS: Final = 30.0
 _REFUSED_SECONDS: Final = 2.0
 """For which a refusal is not asked about again: each record of a batch may meet it."""
 _KNOWN_MAX: Final = 10_000
+"""Ids that are kept; a value that is no such record may begin with any."""
 _SAID_MAX: Final = 600
 """Characters of a registry's refusal before the hint: what is shown of both is limited (`spark.marked_values`)."""
-"""Ids that are kept; a value that is no such record may begin with any."""
 
 log = logging.getLogger(__name__)
 

@@ -372,8 +372,8 @@ class Partitions:
         if fetch_state.is_chased or is_unnamed or not fetch_state.may_read(now):
             return None
         bytes_max = min(self._bytes_max, fetch_state.grain_bytes(self._bytes_max))
-        offset, epochs = fetch_state.offset, (fetch_state.leader_epoch, fetch_state.current_epoch)
-        return FetchPosition(*key, offset, epochs[0], bytes_max, epochs[1])
+        last_epoch, current_epoch = fetch_state.leader_epoch, fetch_state.current_epoch
+        return FetchPosition(*key, fetch_state.offset, last_epoch, bytes_max, current_epoch)
 
 
 def _enter(those: dict[PartitionFetchState, None], fetch_state: PartitionFetchState, belongs: bool) -> None:

@@ -413,11 +413,7 @@ def test_an_aborted_transactions_partitions_are_cleared_before_anything_goes_the
 
 def _commit_some(desk: Desk) -> PartitionBuffer:
     """Three records of ORDERS are committed, with their position."""
-    buffer = desk.fill(ORDERS, 0, 3)
-    batch = desk.send(buffer)
-    assert batch is not None
-    buffer.succeed(batch)
-    desk.poll(INTERVAL)
+    buffer = _send_and_close(desk)
     desk.settle()
     return buffer
 
