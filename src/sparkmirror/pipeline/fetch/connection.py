@@ -37,8 +37,9 @@ _LONE_BATCH_BYTES_MAX = 128 << 20
 _UNTAKEN_MAX = 1
 """With more batches of rows than this on their way through Spark, no further small answer is fetched."""
 _PATIENCE_SECONDS = 0.1
-_LONG_SECONDS = 0.1
-"""A broker that was silent for so long and then had no news has rested already: an idle reader wakes once an answer."""
+_SPARSE_RESTS: Final = 3
+"""No pause follows an answer that came so many pauses after the one before: the reader then wakes once an answer, to
+take it and to ask for the next."""
 _SEND_SECONDS = 5.0
 _LENGTH = struct.Struct(">i")
 
@@ -138,7 +139,7 @@ class FetchConnection:
         self._patient_until = 0.0
         self._active_at = 0.0
         self._asked_at = 0.0
-        self._took_seconds = 0.0
+        self._answered_at = time.monotonic()
         self._ring = ring
         self._limits = limits
         self._head = bytearray(4)
@@ -265,10 +266,8 @@ class FetchConnection:
         return min(max(asked_bytes + around_bytes, _LONE_BATCH_BYTES_MAX), wire.MAX_FRAME_BYTES)
 
     def _measure(self) -> None:
-        self._took_seconds = 0.0
         if self._asked_at:
-            self._took_seconds = time.monotonic() - self._asked_at
-            self.link.note_answer(self._took_seconds)
+            self.link.note_answer(time.monotonic() - self._asked_at)
             self._asked_at = 0.0
 
     def _reserve(self, size: int) -> bool:
@@ -302,13 +301,18 @@ class FetchConnection:
         self._body = None
         self._filled = 0
         asked_bytes = self._asked.popleft() if self._asked else 0
-        self._patient_until = 0.0
-        if size < _LITTLE_BYTES:
-            now = time.monotonic()
-            self._rests_until, self._patient_until = now + self._limits.rest_seconds, now + _PATIENCE_SECONDS
+        self._note_answer(size)
         frame = Frame(body, self._region, asked_bytes)
         self._region = None
         return frame
+
+    def _note_answer(self, size: int) -> None:
+        """Decide whether a pause follows this answer."""
+        now, rest_seconds = time.monotonic(), self._limits.rest_seconds
+        is_sparse = now - self._answered_at >= _SPARSE_RESTS * rest_seconds
+        self._answered_at, self._patient_until = now, 0.0
+        if size < _LITTLE_BYTES and not is_sparse:
+            self._rests_until, self._patient_until = now + rest_seconds, now + _PATIENCE_SECONDS
 
     def make_way(self) -> None:
         """Go on receiving an answer outside the ring; it comes back there when it is whole."""
@@ -345,8 +349,6 @@ class FetchConnection:
             self._check_size(response, frame)
         if response.throttle_ms:
             self.not_before = time.monotonic() + response.throttle_ms / 1000
-        if not response.partitions and not response.error and self._took_seconds >= _LONG_SECONDS:
-            self._rests_until = 0.0
         self.session.accept(response)
         return response
 

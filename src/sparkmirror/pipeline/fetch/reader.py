@@ -48,7 +48,7 @@ _LOOK_SECONDS = 0.25
 _CALM_SECONDS = 1.0
 """How long a turn waits at most while something is to be tried again, and while it is not."""
 _STARVED_POLL_SECONDS = 0.02
-_TEND_SECONDS, _CALM_TEND_SECONDS = 0.02, 0.1
+_TEND_SECONDS, _CALM_TEND_SECONDS = 0.02, 0.2
 """How often all that is not an answer is looked after while answers come, where time alone may change it, and else."""
 _PEER, _WAKE = "peer", "wake"
 

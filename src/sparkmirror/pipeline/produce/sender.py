@@ -32,11 +32,11 @@ _JOIN_SECONDS_MAX: Final = 60.0
 """The loop ends within twice the time to drain; only the compilation of kernels may hold it up for longer."""
 _TEND_SECONDS: Final = 0.02
 """How often timers are checked while data flows: the loop has tens of thousands of turns a second."""
-_CALM_TEND_SECONDS: Final = 0.1
+_CALM_TEND_SECONDS: Final = 0.2
 """And how often where none runs."""
 _REST_SECONDS: Final = 0.25
 """How long a turn waits at most; an idle task's waits for the next flush, if the last turn brought nothing either."""
-_LEAVE_SECONDS: Final = 0.02
+_LEAVE_SECONDS: Final = 0.06
 """How long answers lie unread at most where nothing waits for them. A caught-up mirror hears of the next records
 sooner: it then wakes once for both."""
 _WAKE: Final = "wake"
