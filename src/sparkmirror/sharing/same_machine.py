@@ -77,23 +77,31 @@ class _Seen:
 
 
 class Predecessors:
-    """The last share of each process, as the command topics have it."""
+    """The last share of each process, as the command topics have it, and the tasks that processes have let go of."""
 
     def __init__(self) -> None:
         self._seen: list[_Seen] = []
+        self._left: dict[tuple[str, str], frozenset[int]] = {}
 
     def note(self, topic: str, share: Share) -> None:
         """Takes in a command; call it in the order of the topic. A later share of the same query, or of the same group
         member, replaces the earlier one."""
+        before = [one.share for one in self._seen if _is_same(one, topic, share) and one.share.run == share.run]
+        left = frozenset[int]().union(*(one.tasks for one in before)) - share.tasks
+        self._left[topic, share.run] = self._left.get((topic, share.run), frozenset()) | left
         self._seen = [one for one in self._seen if not _is_same(one, topic, share)]
         if share.tasks:
             self._seen.append(_Seen(topic, share))
 
     def have_ended(self, topic: str, share: Share, tasks: Set[int]) -> bool:
-        """Whether all other processes that ran any of these `tasks`, which the share adds, have ended."""
+        """Whether all other processes that ran any of these `tasks`, which the share adds, have ended.
+
+        Who ran a task of which the topic says nothing is unknown: its share may be older than the topic's retention.
+        """
         others = [one for one in self._seen if (one.topic, one.share.run) == (topic, share.run)]
         others = [one for one in others if one.share.tasks & tasks and not _is_same(one, topic, share)]
-        return all(is_dead_neighbour(one.share.member) for one in others)
+        known = self._left.get((topic, share.run), frozenset()).union(*(one.share.tasks for one in others))
+        return tasks <= known and all(is_dead_neighbour(one.share.member) for one in others)
 
 
 def _is_same(one: _Seen, topic: str, share: Share) -> bool:

@@ -26,12 +26,18 @@ def noted(*shares: Share) -> Predecessors:
     return found
 
 
-def test_tasks_that_no_other_process_was_granted_are_free() -> None:
-    found = noted(share("p", 1, 0, 1), share("q", 1, 2), share("r", 1, 2, 3, run="an earlier one"))
-    wanted = share("p", 2, 0, 1, 3)
-    assert found.have_ended(TOPIC, wanted, {3})
-    assert not found.have_ended(TOPIC, wanted, {2, 3}), "q may only sleep"
-    assert found.have_ended("commands of C", wanted, {2, 3}), "another flow's"
+def test_who_ran_a_task_of_which_the_topic_says_nothing_may_only_sleep() -> None:
+    """Its share was written before the topic's retention, and it has run the task ever since."""
+    found = noted(share("p", 1, 0, 1), share("q", 1, 2), share("r", 1, 2, 3, run="an earlier one"), share("s", 1, 4))
+    found.note(TOPIC, share("s", 2))
+    found.note(TOPIC, share("r", 2, run="an earlier one"))
+    wanted = share("p", 2, 0, 1, 3, 4)
+    assert found.have_ended(TOPIC, wanted, {4}), "s has let go of it"
+    assert not found.have_ended(TOPIC, wanted, {3}), "of this run nobody is known who ran it"
+    assert not found.have_ended(TOPIC, wanted, {3, 4})
+    assert not found.have_ended(TOPIC, wanted, {2, 4}), "q may only sleep"
+    assert not found.have_ended("commands of C", wanted, {4}), "another flow's"
+    assert not Predecessors().have_ended(TOPIC, wanted, {4})
 
 
 def test_who_leaves_or_lets_go_of_tasks_has_said_so() -> None:
