@@ -62,7 +62,8 @@ class Share(_Command, frozen=True, omit_defaults=True):
 
     `number` grows with each share of the process; the greatest counts. It holds while `member` is in the group of
     processes: who was put out of it must not take anything. `at_once`: the process that ran what is added to it has
-    ended, so that the tasks that run take it on, inside their epoch.
+    ended, so that the tasks that run take it on, inside their epoch. `has_ended`: the process ends, and none of its
+    tasks runs any more.
     """
 
     run: Name
@@ -71,6 +72,7 @@ class Share(_Command, frozen=True, omit_defaults=True):
     tasks: frozenset[Number]
     member: Name
     at_once: bool = False
+    has_ended: bool = False
 
 
 class Began(_Command, frozen=True):

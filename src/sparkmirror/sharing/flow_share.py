@@ -96,7 +96,7 @@ class FlowShare:
         if not self._process:
             return None
         self._number += 1
-        return Share(self._run, self._process, self._number, frozenset(), member)
+        return Share(self._run, self._process, self._number, frozenset(), member, has_ended=True)
 
     def added(self, share: Share) -> frozenset[int]:
         """The tasks that the share adds to the share before it; empty if it also takes tasks away, or if that share

@@ -365,6 +365,7 @@ class ProcessGroup:
             if isinstance(command, Share):
                 self._predecessors.note(record.partition.topic, command)
             elif isinstance(command, Began):
+                self._predecessors.note_began(record.partition.topic, command)
                 with self._lock:
                     for flow_share in self._flow_shares.values():
                         self._due |= flow_share.on_began(command)

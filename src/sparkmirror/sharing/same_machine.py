@@ -2,8 +2,8 @@
 one takes over.
 
 A mark in the client id names the machine's boot and the process namespace, so that equal process ids of two containers
-are not confused. A process that sleeps or cannot be reached may still write what it has under way. A process that
-releases tasks, or leaves, writes so to the command topic; that a process was killed can be seen on its own machine.
+are not confused. A process that sleeps or cannot be reached may still write what it has under way. A process that has
+released tasks, or leaves, writes so to the command topic; that a process was killed can be seen on its own machine.
 Called by `sharing.group`.
 """
 
@@ -15,7 +15,7 @@ from hashlib import sha256
 from os import getpid, kill
 from pathlib import Path
 
-from sparkmirror.control.commands import Share
+from sparkmirror.control.commands import Began, Share
 
 _MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)(?:-[0-9a-f-]{36})?$")
 """The mark at the end of a client id, or of the member id that a broker makes of it."""
@@ -68,41 +68,70 @@ def _machine() -> str:
     return sha256(f"{boot} {Path('/proc/self/ns/pid').readlink()}".encode()).hexdigest()[:8]
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A share that was read, and the command topic of its flow."""
+@dataclass(slots=True)
+class _Holder:
+    """A process in one flow, given by the command topic and the run: `tasks` are those of its last share, and `running`
+    those that it may still run."""
 
     topic: str
     share: Share
+    member: str
+    running: frozenset[int]
 
 
 class Predecessors:
-    """The last share of each process, as the command topics have it, and the tasks that processes have let go of."""
+    """What each process may run, as the command topics have it, and the tasks that processes have let go of.
+
+    A share that takes a task away asks for its end: the process has ended it once it keeps to the share (`Began`), or
+    says with its last share that all have ended.
+    """
 
     def __init__(self) -> None:
-        self._seen: list[_Seen] = []
+        self._holders: list[_Holder] = []
         self._left: dict[tuple[str, str], frozenset[int]] = {}
 
     def note(self, topic: str, share: Share) -> None:
-        """Takes in a command; call it in the order of the topic. A later share of the same query, or of the same group
-        member, replaces the earlier one."""
-        before = [one.share for one in self._seen if _is_same(one, topic, share) and one.share.run == share.run]
-        left = frozenset[int]().union(*(one.tasks for one in before)) - share.tasks
-        self._left[topic, share.run] = self._left.get((topic, share.run), frozenset()) | left
-        self._seen = [one for one in self._seen if not _is_same(one, topic, share)]
-        if share.tasks:
-            self._seen.append(_Seen(topic, share))
+        """Takes in a command; call it in the order of the topic. A later share of the same query, or of the same
+        process, replaces the earlier one."""
+        before = [one for one in self._holders if _is_same(one, topic, share)]
+        self._holders = [one for one in self._holders if not _is_same(one, topic, share)]
+        ran = frozenset[int]().union(*(one.running for one in before if one.share.run == share.run))
+        member = share.member or next((one.member for one in before), "")
+        if share.has_ended:
+            self._note_left(topic, share.run, ran)
+        else:
+            self._holders.append(_Holder(topic, share, member, ran | share.tasks))
+
+    def note_began(self, topic: str, began: Began) -> None:
+        """Takes in a command, as `note`."""
+        for one in self._holders:
+            if (one.topic, one.share.process) == (topic, began.process) and one.share.number <= began.number:
+                self._note_left(topic, one.share.run, one.running - one.share.tasks)
+                one.running = one.share.tasks
+
+    def _note_left(self, topic: str, run: str, tasks: frozenset[int]) -> None:
+        self._left[topic, run] = self._left.get((topic, run), frozenset()) | tasks
 
     def have_ended(self, topic: str, share: Share, tasks: Set[int]) -> bool:
         """Whether all other processes that ran any of these `tasks`, which the share adds, have ended.
 
         Who ran a task of which the topic says nothing is unknown: its share may be older than the topic's retention.
         """
-        others = [one for one in self._seen if (one.topic, one.share.run) == (topic, share.run)]
-        others = [one for one in others if one.share.tasks & tasks and not _is_same(one, topic, share)]
-        known = self._left.get((topic, share.run), frozenset()).union(*(one.share.tasks for one in others))
-        return tasks <= known and all(is_dead_neighbour(one.share.member) for one in others)
+        others = [one for one in self._holders if (one.topic, one.share.run) == (topic, share.run)]
+        others = [one for one in others if one.running & tasks and not _is_same(one, topic, share)]
+        known = self._left.get((topic, share.run), frozenset()).union(*(one.running for one in others))
+        return tasks <= known and all(is_dead_neighbour(one.member) for one in others)
 
 
-def _is_same(one: _Seen, topic: str, share: Share) -> bool:
-    return one.topic == topic and (one.share.process == share.process or one.share.member == share.member)
+def _is_same(one: _Holder, topic: str, share: Share) -> bool:
+    return one.topic == topic and (one.share.process == share.process or _are_one(one.member, share.member))
+
+
+def _are_one(one: str, other: str) -> bool:
+    """Whether two member ids are of one process, which gets another one when it joins again."""
+    return bool(one and other) and _owner(one) == _owner(other)
+
+
+def _owner(member: str) -> tuple[str, ...]:
+    found = _MARK.search(member)
+    return (member,) if found is None else found.groups()

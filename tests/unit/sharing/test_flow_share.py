@@ -161,4 +161,4 @@ def test_who_ends_tells_the_others_that_it_runs_nothing() -> None:
     one.on_assignment(granted(0, 1))
     one.begin_query("run", "p")
     number = sent(one).number
-    assert one.final_share("m") == Share("run", "p", number + 1, frozenset(), "m")
+    assert one.final_share("m") == Share("run", "p", number + 1, frozenset(), "m", has_ended=True)
