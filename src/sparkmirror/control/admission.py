@@ -28,10 +28,15 @@ class Admission:
         self._plan = plan
         self._wants = wants
         self._counts = dict(plan.topics)
+        self._obeyed = plan.generation
 
     def is_for_task(self, order: Assign) -> bool:
-        """Whether the task must still obey the order: a renewed plan contains earlier orders already."""
-        return order.generation > self._plan.generation and self.is_own(order)
+        """Whether the task must still obey the order: a renewed plan contains earlier orders already.
+
+        Orders are read again where the command topic was cut. A partition that was taken on and released since would be
+        taken on as it stood then, and its release would store that place.
+        """
+        return order.generation > self._obeyed and self.is_own(order)
 
     def is_own(self, order: Assign) -> bool:
         """Whether the planner that made the task's plan gave the order, before or after the plan."""
@@ -44,6 +49,7 @@ class Admission:
     def admit(self, order: Assign) -> tuple[Assigned, ...]:
         """The partitions that the order adds, without those that the flow does not mirror or that do not exist."""
         self._counts.update(order.topics)
+        self._obeyed = order.generation
         admitted = tuple(item for item in order.add if self._is_admissible(item))
         if len(admitted) < len(order.add):
             log.warning(

@@ -25,6 +25,19 @@ def test_an_order_of_the_present_planner_is_obeyed_as_it_was_read() -> None:
     assert admission().admit(read) == ORDER.add
 
 
+def test_orders_that_are_read_again_are_not_obeyed_again() -> None:
+    """The command topic was cut, and its tail begins at the beginning: what was taken on and released since has gone on
+    in another task."""
+    where = TopicPartition("orders", 1)
+    taken, released = ORDER, prove(Assign("run", 7, 0, release=(where,)), SECRET)
+    judge = admission()
+    for order in (taken, released):
+        assert judge.is_for_task(order)
+        judge.admit(order)
+    assert not judge.is_for_task(taken) and not judge.is_for_task(released)
+    assert judge.is_for_task(prove(Assign("run", 8, 0, (Assigned(where, 9),)), SECRET))
+
+
 @pytest.mark.parametrize(
     "forged",
     [
