@@ -19,7 +19,7 @@ from sparkmirror.control.commands import Began, Share
 
 _MARK = re.compile(r"-share-([0-9a-f]{8})-(\d+)-(\d+)(?:-[0-9a-f-]{36})?$")
 """The mark at the end of a client id, or of the member id that a broker makes of it."""
-_ENDED = ("Z", "X")
+_ENDED = (b"Z", b"X")
 _START_FIELD = 18
 """The index of `starttime`, the 22nd field of proc(5), among the fields after the state."""
 
@@ -45,17 +45,17 @@ def _started(pid: int) -> int | None:
     it.
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None if _exists(pid) else 0
-    state, *fields = stat.rpartition(")")[2].split()  # the name before it may contain any character
+    state, *fields = stat.rpartition(b")")[2].split()  # the name before it may contain any byte
     return 0 if state in _ENDED else int(fields[_START_FIELD])
 
 
 def _exists(pid: int) -> bool:
     try:
         kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a number that no process can have, by a client of any name
         return False
     except PermissionError:
         return True
