@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from sparkmirror.stored_json import Count, Name, Number, Text, decode_or_none, encode_sorted
 
@@ -180,8 +181,8 @@ def _shares(
 
 
 def encode_metadata(metadata: MemberMetadata) -> bytes:
-    """The group metadata of a member."""
-    return encode_sorted(metadata)
+    """The group metadata of a member. What UTF-8 does not have, in a file's odd name, becomes `?`."""
+    return encode_sorted(replace(metadata, file=metadata.file.encode(errors="replace").decode()))
 
 
 def decode_metadata(data: bytes) -> MemberMetadata | None:

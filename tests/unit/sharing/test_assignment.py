@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sparkmirror.sharing.assignment import (
     Claim,
@@ -131,6 +132,12 @@ def test_cards_and_grants_travel_as_json_and_odd_bytes_count_as_nothing() -> Non
     for odd in (b"", b"null", b"[1]", b'{"a":1}', b"\xff", b'{"host":"h","pid":"x","file":"","stakes":[]}'):
         assert decode_metadata(odd) is None
         assert decode_assignments(odd) == ()
+
+
+def test_a_file_may_have_a_name_that_is_no_utf_8() -> None:
+    one = card({"A->B": 3})
+    named = replace(one, file=b"/etc/mirror-\xe4.properties".decode(errors="surrogateescape"))
+    assert decode_metadata(encode_metadata(named)) == replace(one, file="/etc/mirror-?.properties")
 
 
 def test_tasks_stay_where_they_run_until_a_newcomer_can_run_them() -> None:
