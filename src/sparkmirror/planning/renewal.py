@@ -41,9 +41,9 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
         raise FencedError(f"{flow.name}: the group of processes has gone on without this one")
     taken = take_over(flow, target, ledger, [plan.task])[plan.task]
     positions = ledger.read_through(target)
+    plan = follow_orders(plan, read_orders(flow, plan), ledger.view.records, ledger.view.is_whole)
     held = {one.partition: positions[one.partition] for one in plan.assigned if one.partition in positions}
     topics = confirm_ids(source, SourceTopics(flow).read(source), held)
-    plan = follow_orders(plan, read_orders(flow, plan), ledger.view.records, ledger.view.is_whole)
     unknown = ledger.view.problems
     renewed = [
         start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.flows import flow_of
@@ -11,7 +12,7 @@ from tests.flows import flow_of
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.control.commands import Assign, Command, Restart, Share, decode_command, ends_epoch
 from sparkmirror.ledger.positions import PositionRecord
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.planning import renewal
 from sparkmirror.planning.renewal import follow_orders, renew
 
@@ -136,3 +137,22 @@ def test_an_epoch_goes_on_where_all_have_a_start_or_a_run_waits_for_its_ends(mon
     assert world.renewed(PLAN) == [FIRST]
     assert world.renewed(replace(PLAN, seconds=0.0, assigned=(Assigned(SECOND, 5),))) == [SECOND]
     assert world.orders == []
+
+
+def test_a_partition_that_came_by_an_order_lies_in_another_log_only_if_that_is_shown_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that is behind shows a topic's former id: the partition would be mirrored again from its beginning."""
+    world, ids = World(monkeypatch), (UUID(int=1), UUID(int=2))
+    stands, plan = Position(90, topic_id=ids[1]), replace(PLAN, assigned=(Assigned(FIRST, 5), Assigned(THIRD, 0)))
+    before, now = ({"orders": Topic("orders", one, 3, 1)} for one in ids)
+    monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", lambda _: None)
+    for name, value in {
+        "follow_orders": lambda *_: plan, "SourceTopics": lambda _: SimpleNamespace(read=lambda _: before),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(renewal, name, value)
+    monkeypatch.setattr(World, "read_through", lambda *_: {THIRD: stands})
+    monkeypatch.setattr(World, "list_topics", lambda *_: now, raising=False)
+    clusters: Any = world
+    renewed = renew(PLAN, flow_of(), "run", clusters, clusters, clusters)
+    assert renewed.assigned[1] == Assigned(THIRD, 90, topic_id=ids[1])
