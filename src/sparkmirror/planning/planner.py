@@ -337,10 +337,7 @@ class Planner:
         ]
         for where in chain.from_iterable(gone.values()):
             self._partings.begin(where, self._hand_overs.drop(where) or self._generation + 1)
-        if commands:
-            self._is_in_doubt = True  # tasks obey an order of which no answer comes, too: the epoch ends then
-            self._publish(commands)
-            self._is_in_doubt = False
+        self._give(commands)
         self._source_topics.note_known(wanted)
         self._assignment = after
         given = {item.partition for items in added.values() for item in items}
@@ -357,7 +354,7 @@ class Planner:
     def _complete_moves(self, seconds_max: float) -> None:
         """Give partitions that were released to their new tasks; what is not by then is looked at again later.
 
-        What could not be written is written at the next look: else nobody would mirror a partition that was released.
+        A release that could not be written is written at the next look.
         """
         give_up_at = time.monotonic() + seconds_max
         self._order_releases()
@@ -367,12 +364,9 @@ class Planner:
             view = ledger.view
             if released := self._hand_overs.find_released(view.records, view.is_whole, time.monotonic()):
                 positions, wanted = ledger.read_through(target), self._source_topics.read(source)
-                given = {
-                    task: tuple(self._assigned(tps, wanted, positions))
-                    for task, tps in by_new_task(released, wanted).items()
-                }
-                if given:
-                    self._publish([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
+                by_task = by_new_task(released, wanted)
+                given = {task: tuple(self._assigned(tps, wanted, positions)) for task, tps in by_task.items()}
+                self._give([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
                 self._hand_overs.given(released)
                 # A topic may be gone just now; if it comes back before the next look, that would see no change.
                 self._put_back(
@@ -386,6 +380,12 @@ class Planner:
         if releases := self._hand_overs.releases(self._generation + 1):
             self._publish(releases)
             self._hand_overs.note_ordered()
+
+    def _give(self, commands: list[Assign]) -> None:
+        if commands:
+            self._is_in_doubt = True  # tasks obey an order of which no answer comes, too: the epoch ends then
+            self._publish(commands)
+            self._is_in_doubt = False
 
     def _publish(self, commands: list[Assign]) -> None:
         named = (replace(command, process=self._process) for command in commands)

@@ -1,16 +1,22 @@
 """What a plan begins with: predecessors cannot write any more before anybody looks how far they came."""
 
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from tests.flows import flow_of
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.control.assignment import TaskPlan
+from sparkmirror.control.assignment import Assigned, TaskPlan
+from sparkmirror.control.commands import Assign, Command, Restart
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.ledger.positions import PositionRecord
+from sparkmirror.model import NO_TOPIC_ID, Position, Topic, TopicPartition
 from sparkmirror.planning import planner, renewal
 from sparkmirror.planning.fencing import Taken
+from sparkmirror.planning.plan import Move
 from sparkmirror.planning.planner import Planner
 
 
@@ -61,3 +67,44 @@ def test_an_attempt_that_spark_repeats_fences_the_one_before_it_first(
     with pytest.raises(Enough):
         Planner(flow, "run-1", once=False).renew(plan)
     assert clusters.order == ["look for a newer run", "fence tasks [2]"]
+
+
+def test_the_epoch_ends_where_nobody_says_whether_a_partition_was_given_to_its_new_task(
+    flow: FlowConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That task may have it. At the next look its topic may be gone, or its start unknown: a third one would get it."""
+    where = TopicPartition("orders", 1)
+    one = Planner(flow, "run-1", once=False)
+    told: list[Command] = []
+
+    def tell(_: Planner, *commands: Command) -> None:
+        told.extend(commands)
+        if any(isinstance(command, Assign) and command.add for command in commands):
+            raise ClusterUnreachable("no answer")
+
+    released = {where: PositionRecord(Position(7), 1, 0, released=True, run="run-1")}
+    view = SimpleNamespace(records=released, is_whole=lambda _: True)
+    ledger = SimpleNamespace(poll=lambda _: None, view=view, read_through=lambda _: {where: Position(7)})
+    source = SimpleNamespace(list_topics=lambda: {"orders": Topic("orders", NO_TOPIC_ID, 3, 1)})
+    for name, value in {
+        "_clients": lambda _: (source, None, ledger), "_tell": tell,
+        "_assigned": lambda _, partitions, *__: [Assigned(one, 7) for one in partitions],
+    }.items():  # fmt: skip
+        monkeypatch.setattr(Planner, name, value)
+    one._hand_overs.begin([Move(where, 0, 1)], 1, 0.0)
+    with pytest.raises(ClusterUnreachable):
+        one._complete_moves(0.0)
+    monkeypatch.setattr(one, "_stopping", Once())
+    one._watch()
+    assert isinstance(told[-1], Restart)
+
+
+class Once:
+    """Lets a watch look once."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def wait(self, _: float) -> bool:
+        self._asked += 1
+        return self._asked > 2
