@@ -30,6 +30,7 @@ class CommandState:
         self._open = ExitStack()
         self._tail: TopicTail | None = None
         self._ear: TopicTail | None = None
+        self._read_to = 0
         self._throttles: dict[str, int | None] = {}
         self._orders: dict[Pause | Resume, None] = {}
         self.is_stopped = False
@@ -52,21 +53,22 @@ class CommandState:
 
     def read(self) -> None:
         """Read all commands up to the topic's end. Raises ClusterError."""
-        self._fold(self._follow().read_to_end(_READ_SECONDS_MAX))
+        self._read(self._follow().read_to_end(_READ_SECONDS_MAX))
 
     def wait(self, seconds_max: float) -> None:
         """Read the commands that come within the time. Raises ClusterError."""
-        self._fold(self._follow().poll(seconds_max))
+        self._read(self._follow().poll(seconds_max))
 
     def hear(self, seconds_max: float) -> None:
         """As `wait`, again and again, over a connection of its own. Raises ClusterError.
 
-        A broker that has nothing new holds its answer back, and on that connection a `read` would wait for it.
+        A broker that has nothing new holds its answer back, and on that connection a `read` would wait for it. What was
+        read already is passed over: an earlier one of its commands would undo a later one, until that comes again.
         """
         if self._ear is None:
             tail = open_tail(self._flow.target, "orders-heard", [self._where], FOLLOWING_WAIT_SECONDS)
             self._ear = self._open.enter_context(tail)
-        self._fold(self._ear.poll(seconds_max))
+        self._fold([record for record in self._ear.poll(seconds_max) if record.offset >= self._read_to])
 
     def close(self) -> None:
         """Close the connections; the state stays."""
@@ -77,6 +79,11 @@ class CommandState:
         if self._tail is None:
             self._tail = self._open.enter_context(open_tail(self._flow.target, "orders", [self._where]))
         return self._tail
+
+    def _read(self, records: list[TailRecord]) -> None:
+        if records:
+            self._read_to = records[-1].offset + 1
+        self._fold(records)
 
     def _fold(self, records: list[TailRecord]) -> None:
         for record in records:

@@ -7,7 +7,7 @@ from tests.flows import flow_of
 
 from sparkmirror.control import command_state
 from sparkmirror.control.command_state import CommandState
-from sparkmirror.control.commands import Assign, Command, command_record
+from sparkmirror.control.commands import Assign, Command, Throttle, command_record
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.model import TopicPartition
 
@@ -32,3 +32,16 @@ def test_the_generation_of_any_runs_orders_is_known(monkeypatch: pytest.MonkeyPa
 def test_no_order_makes_generations_end(monkeypatch: pytest.MonkeyPatch) -> None:
     state = read(monkeypatch, Assign("run", (1 << 63) - 1, 0))
     assert state.ordered_generation == command_state._GENERATION_MAX
+
+
+def test_what_was_read_is_not_heard_again_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hearing begins at the topic's beginning, and an epoch may begin before it has come to what was read."""
+    throttles = [Throttle("run", "", rate) for rate in (1000, 5000, 7000)]
+    records = [TailRecord(WHERE, at, 0, *command_record(one)) for at, one in enumerate(throttles)]
+    state = read(monkeypatch, *throttles[:2])
+    heard = iter([records[:1], records[1:]])
+    monkeypatch.setattr(state, "_ear", SimpleNamespace(poll=lambda _: next(heard)))
+    state.hear(0.0)
+    assert [limit.bytes_per_second for limit in state.limits()] == [5000]
+    state.hear(0.0)
+    assert [limit.bytes_per_second for limit in state.limits()] == [7000]
