@@ -15,7 +15,7 @@ from sparkmirror.policy.rates import RateLimit
 from sparkmirror.stored_json import Count, Number, Offset, TopicName
 
 if TYPE_CHECKING:
-    from sparkmirror.control.commands import Pause, Resume, Share
+    from sparkmirror.control.commands import Pause, Resume, Share, Throttle
 
 
 class Append(NamedTuple):
@@ -117,12 +117,12 @@ class TaskPlan:
 
     `brokers` and `leaders` spare the task its first look-up; `commands_from` is the offset of the command topic from
     which it listens; `offsets_partitions` is the real size of the target's offsets topic; `seconds` is how long the
-    epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the flow's rates, and `topics` its
-    partitions by topic, by which tasks share them; `orders` are the operator's pauses and resumes so far. `share` is
-    set where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task`
-    is the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer
-    id and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an attempt before
-    this one has marked its last position with (`ledger.copies`).
+    epoch lasts, 0 for as long as bounded partitions have not ended. `limits` are the rates of the flow's file, and
+    `topics` its partitions by topic, by which tasks share them; `orders` are the operator's so far. `share` is set
+    where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task` is
+    the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer id
+    and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an attempt before this
+    one has marked its last position with (`ledger.copies`).
     """
 
     task: int
@@ -138,7 +138,7 @@ class TaskPlan:
     commands_from: int
     offsets_partitions: int
     limits: tuple[RateLimit, ...] = ()
-    orders: "tuple[Pause | Resume, ...]" = ()
+    orders: "tuple[Pause | Resume | Throttle, ...]" = ()
     topics: Mapping[str, int] = field(default_factory=dict)
     share: "Share | None" = None
     secret: bytes = field(default=b"", repr=False)

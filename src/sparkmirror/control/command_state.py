@@ -11,7 +11,6 @@ from sparkmirror.control.commands import Assign, Pause, Resume, Share, Slots, St
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
 from sparkmirror.model import TopicPartition
-from sparkmirror.policy.rates import RateLimit, lay_over
 
 _READ_SECONDS_MAX = 10.0
 _GENERATION_MAX = 1 << 30
@@ -31,7 +30,7 @@ class CommandState:
         self._tail: TopicTail | None = None
         self._ear: TopicTail | None = None
         self._read_to = 0
-        self._throttles: dict[str, int | None] = {}
+        self._throttles: dict[str, Throttle] = {}
         self._orders: dict[Pause | Resume, None] = {}
         self.is_stopped = False
         self.share: Share | None = None
@@ -42,14 +41,9 @@ class CommandState:
         task."""
 
     @property
-    def orders(self) -> tuple[Pause | Resume, ...]:
-        """Pauses and resumes, in their order."""
-        return tuple(self._orders)
-
-    def limits(self) -> tuple[RateLimit, ...]:
-        """The configured rate limits, replaced by those that were ordered."""
-        ordered = [RateLimit(pattern, rate) for pattern, rate in self._throttles.items() if rate is not None]
-        return lay_over(self._flow.rate_limits, ordered)
+    def orders(self) -> tuple[Pause | Resume | Throttle, ...]:
+        """Pauses and resumes, in their order, and then throttles, the last of each pattern, in theirs."""
+        return (*self._orders, *self._throttles.values())
 
     def read(self) -> None:
         """Read all commands up to the topic's end. Raises ClusterError."""
@@ -93,7 +87,8 @@ class CommandState:
             if command is None or command.run != self._run:
                 continue
             if isinstance(command, Throttle):
-                self._throttles[command.pattern] = command.bytes_per_second
+                self._throttles.pop(command.pattern, None)
+                self._throttles[command.pattern] = command
             elif isinstance(command, Pause | Resume):
                 self._orders[command] = None
             elif isinstance(command, Stop) and command.process in ("", self._process):

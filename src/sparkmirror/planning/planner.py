@@ -125,7 +125,7 @@ class Planner:
                 brokers=source.brokers(),
                 leaders={tp: leaders[tp] for tp in members if tp in leaders},
                 commands_from=commands_from,
-                limits=self._book.limits(),
+                limits=self._flow.rate_limits,
                 orders=self._book.orders,
                 topics=self._source_topics.counts,
                 share=self._book.share,

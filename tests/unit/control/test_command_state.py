@@ -7,7 +7,7 @@ from tests.flows import flow_of
 
 from sparkmirror.control import command_state
 from sparkmirror.control.command_state import CommandState
-from sparkmirror.control.commands import Assign, Command, Throttle, command_record
+from sparkmirror.control.commands import Assign, Command, Pause, Throttle, command_record
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.model import TopicPartition
 
@@ -42,6 +42,13 @@ def test_what_was_read_is_not_heard_again_piece_by_piece(monkeypatch: pytest.Mon
     heard = iter([records[:1], records[1:]])
     monkeypatch.setattr(state, "_ear", SimpleNamespace(poll=lambda _: next(heard)))
     state.hear(0.0)
-    assert [limit.bytes_per_second for limit in state.limits()] == [5000]
+    assert state.orders == (throttles[1],)
     state.hear(0.0)
-    assert [limit.bytes_per_second for limit in state.limits()] == [7000]
+    assert state.orders == (throttles[2],)
+
+
+def test_throttles_are_known_in_the_order_in_which_they_were_given_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last that matches a topic counts, in a task that hears them and in one that begins later."""
+    all_of_it, few = Throttle("run", ".*", 1), Throttle("run", "a.*", 3)
+    state = read(monkeypatch, Throttle("run", "a.*", 2), all_of_it, Pause("run", 5, "", None), few)
+    assert state.orders == (Pause("run", 5, "", None), all_of_it, few)

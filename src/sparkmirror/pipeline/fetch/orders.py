@@ -10,7 +10,7 @@ from math import inf
 from typing import Final
 
 from sparkmirror.control.assignment import TaskPlan
-from sparkmirror.control.commands import Command, Pause, Resume, Retry, Share, ends_epoch, is_growth
+from sparkmirror.control.commands import Command, Pause, Resume, Retry, Share, Throttle, ends_epoch, is_growth
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.relay.schema import ORDER, ORDERED_PAUSE, ORDERED_RESUME, ORDERED_RETRY, Row
 
@@ -18,8 +18,8 @@ from sparkmirror.pipeline.relay.schema import ORDER, ORDERED_PAUSE, ORDERED_RESU
 class Orders:
     """Pauses and resumes of a run; the last one that covers a partition counts. `given` are those before this epoch."""
 
-    def __init__(self, given: Iterable[Pause | Resume]) -> None:
-        self._given = list(given)
+    def __init__(self, given: Iterable[Pause | Resume | Throttle]) -> None:
+        self._given = [one for one in given if not isinstance(one, Throttle)]
 
     def take(self, order: Pause | Resume | Retry, fetch_states: Iterable[PartitionFetchState]) -> list[Row]:
         """Apply a command to the partitions that are read now. Gives a row for each partition that it changes."""

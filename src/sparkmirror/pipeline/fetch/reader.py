@@ -85,7 +85,7 @@ class TaskReader:
             self._response_reader, self._partitions, self._selector, self._has_credit,
         )  # fmt: skip
         self._flushes = Flushes(options.stages)
-        self._throttle = Throttle(plan.limits, plan.topics)
+        self._throttle = Throttle(plan.limits, plan.topics, plan.orders)
         self._orders = Orders(plan.orders)
         self._admission = Admission(plan, options.wants)
         self._turned_at = time.monotonic()

@@ -7,6 +7,8 @@ limit is the share of its partitions among all of the flow that fall under the l
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from sparkmirror.control.commands import Pause, Resume
+from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit, lay_over
 
@@ -45,16 +47,22 @@ class Bucket:
 
 
 class Throttle:
-    """The limits of a flow as one task obeys them. `topics` has the number of partitions of each topic of the flow."""
+    """The limits of a flow as one task obeys them: those of its file, as orders have changed them since, also `given`
+    before the task began. `topics` has the number of partitions of each topic of the flow."""
 
-    def __init__(self, limits: Iterable[RateLimit], topics: Mapping[str, int]) -> None:
+    def __init__(
+        self, limits: Iterable[RateLimit], topics: Mapping[str, int], given: Iterable[Pause | Resume | RateOrder] = ()
+    ) -> None:
         self._configured = tuple(limits)
         self._commanded: dict[str, RateLimit] = {}
         self._topics = dict(topics)
         self._buckets: dict[str, Bucket] = {}
+        for one in given:
+            if isinstance(one, RateOrder):
+                self.order(one.pattern, one.bytes_per_second)
 
     def order(self, pattern: str, bytes_per_second: int | None) -> None:
-        """Change one limit; None goes back to what the task began with."""
+        """Change one limit; None goes back to what the file says."""
         self._commanded.pop(pattern, None)
         if bytes_per_second is not None:
             self._commanded[pattern] = RateLimit(pattern, bytes_per_second)

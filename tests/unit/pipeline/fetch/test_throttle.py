@@ -4,6 +4,8 @@ from uuid import UUID
 
 import pytest
 
+from sparkmirror.control.commands import Pause
+from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
@@ -83,6 +85,18 @@ def test_an_order_replaces_a_limit_takes_it_away_or_goes_back_to_the_file() -> N
     throttle.order("a", 7)
     throttle.share_out([fetch_state], 0.0)
     assert rates(fetch_state) == [100, 7]
+
+
+def test_an_order_of_an_earlier_epoch_gives_way_to_the_file_at_once() -> None:
+    given = RateOrder("run", "", 50), Pause("run", 1, "", None), RateOrder("run", "a.*", 7)
+    throttle = Throttle([RateLimit("", 100)], {"ab": 1}, given)
+    (fetch_state,) = fetch_states("ab", 0)
+    throttle.share_out([fetch_state], 0.0)
+    assert rates(fetch_state) == [50, 7]
+    throttle.order("", None)
+    throttle.order("a.*", None)
+    throttle.share_out([fetch_state], 0.0)
+    assert rates(fetch_state) == [100]
 
 
 def test_a_debt_is_not_forgiven_by_a_new_share() -> None:
