@@ -4,19 +4,31 @@ Called by `planning.planner` before it assigns partitions. `ledger.lineage` judg
 `pipeline.produce.log_check` acts on it.
 """
 
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.wire.lookup import ClusterView, look_up, with_servers_from
 from sparkmirror.ledger.lineage import Extent, judge
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, Position, Topic, TopicPartition, is_another_topic
+from sparkmirror.model import (
+    ANOTHER_ID_SECONDS,
+    NO_EPOCH,
+    NO_TOPIC_ID,
+    Position,
+    Topic,
+    TopicPartition,
+    is_another_topic,
+)
 from sparkmirror.planning.first_offsets import first_offsets
 from sparkmirror.planning.offset_starts import OffsetStarts
 from sparkmirror.planning.start_fills import NO_NOTES, FillNotes
@@ -137,17 +149,27 @@ def look_at_target(
     """The partitions with what the ledger has of the target's log, and with `found` if that is shorter.
 
     A partition that is mirrored to another topic now has nothing of it, nor has one whose position was altered since,
-    as by an operator: a flow that starts again on purpose has lost nothing. A partition without a leader is not judged.
+    as by an operator: a flow that starts again on purpose has lost nothing. A partition without a leader is not judged,
+    nor one of which a server says something else.
     """
     items = [_with_end(records.get(item.partition), item, remote_topic) for item in items]
-    found = _find(target, [(item.extent.topic, item.partition.partition) for item in items if item.extent is not None])
-    judged = []
-    for item in items:
-        extent = item.extent
-        there = None if extent is None else found.get(TopicPartition(extent.topic, item.partition.partition))
-        is_lost = extent is not None and there is not None and judge(extent, there) is not None
-        judged.append(replace(item, found=there) if is_lost else item)
-    return judged
+    logs = _look(target, [place for item in items if (place := _place(item)) is not None])
+    lost = {item.partition: place for item in items if (place := _lost(item, logs)) is not None}
+    doubted = _doubted(target, set(lost.values()), logs) if lost else set()
+    sure = {where: logs.found[place] for where, place in lost.items() if place not in doubted}
+    return [replace(item, found=sure[item.partition]) if item.partition in sure else item for item in items]
+
+
+def _place(item: Assigned) -> TopicPartition | None:
+    return None if item.extent is None else TopicPartition(item.extent.topic, item.partition.partition)
+
+
+def _lost(item: Assigned, logs: "_Logs") -> TopicPartition | None:
+    """Its place on the target, if the log there does not reach as far as it must."""
+    place = _place(item)
+    if item.extent is None or place is None or place not in logs.found:
+        return None
+    return None if judge(item.extent, logs.found[place]) is None else place
 
 
 def _with_end(record: PositionRecord | None, item: Assigned, remote_topic: Callable[[str], str]) -> Assigned:
@@ -158,11 +180,39 @@ def _with_end(record: PositionRecord | None, item: Assigned, remote_topic: Calla
     return replace(item, extent=record.extent, committed_end=record.committed_end)
 
 
-def _find(target: Admin, wanted: Iterable[tuple[str, int]]) -> dict[TopicPartition, Extent]:
-    partitions = [TopicPartition(topic, number) for topic, number in wanted]
+class _Logs(NamedTuple):
+    """What logs of the target there are and where they end. `gone` are those whose topics the metadata lack; `epochs`
+    are the leader epochs of those who gave the ends."""
+
+    found: Mapping[TopicPartition, Extent]
+    gone: frozenset[TopicPartition] = frozenset()
+    epochs: Mapping[TopicPartition, int] = MappingProxyType({})
+
+
+def _look(target: Admin, wanted: Iterable[TopicPartition]) -> _Logs:
+    partitions = list(wanted)
     if not partitions:
-        return {}
+        return _Logs({})
     topics = target.list_topics({where.topic for where in partitions})
     ends = target.latest_offsets([where for where in partitions if where.topic in topics])
     gone = {where: Extent(where.topic, NO_TOPIC_ID, 0) for where in partitions if where.topic not in topics}
-    return gone | {where: Extent(where.topic, topics[where.topic].topic_id, end) for where, end in ends.known.items()}
+    there = {where: Extent(where.topic, topics[where.topic].topic_id, end) for where, end in ends.known.items()}
+    return _Logs(gone | there, frozenset(gone), ends.epochs)
+
+
+def _doubted(target: Admin, lost: Collection[TopicPartition], logs: _Logs) -> set[TopicPartition]:
+    """Those of which a server says something else, `ANOTHER_ID_SECONDS` later: that their topic is there, has another
+    id, or a leader of a later epoch. A server that has just woken up, or is cut off from the others, tells what it
+    knew. Raises ClusterError, ProtocolError."""
+    time.sleep(ANOTHER_ID_SECONDS)
+    settings, known = target.connection.settings, sorted(target.brokers().values())
+    doubted = set[TopicPartition]()
+    for turn in range(len(with_servers_from(settings, 0, known).bootstrap_servers)):
+        view = look_up(with_servers_from(settings, turn, known), {where.topic for where in lost})
+        doubted |= {where for where in lost if where.topic in view.topic_ids and _contradicts(view, where, logs)}
+    return doubted
+
+
+def _contradicts(view: ClusterView, where: TopicPartition, logs: _Logs) -> bool:
+    is_other = is_another_topic(logs.found[where].topic_id, view.topic_ids[where.topic])
+    return where in logs.gone or is_other or view.epochs.get(where, NO_EPOCH) > logs.epochs.get(where, sys.maxsize)
