@@ -4,15 +4,31 @@
 Read once from the beginning and then followed, over a connection that stays open: a planner without work waits here.
 """
 
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
+from typing import Final
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.control.commands import Assign, Pause, Resume, Share, Slots, Stop, Throttle, decode_command
+from sparkmirror.control.commands import (
+    Assign,
+    Pause,
+    Resume,
+    Share,
+    Slots,
+    Stop,
+    Throttle,
+    command_record,
+    decode_command,
+)
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.clients import open_tail
+from sparkmirror.kafka.publish import publish
 from sparkmirror.kafka.tail import FOLLOWING_WAIT_SECONDS, TailRecord, TopicTail
 from sparkmirror.model import TopicPartition
 
 _READ_SECONDS_MAX = 10.0
+_KEPT_MS: Final = 12 * 3_600_000
+"""The command topic keeps its records for seven days (`ledger.topics`)."""
 _GENERATION_MAX = 1 << 30
 """Anybody who may write to the topic may order: more than any flow comes to, and far from what a record can say."""
 
@@ -32,6 +48,7 @@ class CommandState:
         self._read_to = 0
         self._throttles: dict[str, Throttle] = {}
         self._orders: dict[Pause | Resume, None] = {}
+        self._written_ms: dict[Pause | Resume | Throttle, int] = {}
         self.is_stopped = False
         self.share: Share | None = None
         self.ordered_generation = 0
@@ -46,8 +63,9 @@ class CommandState:
         return (*self._orders, *self._throttles.values())
 
     def read(self) -> None:
-        """Read all commands up to the topic's end. Raises ClusterError."""
+        """Read all commands up to the topic's end, and have it keep the person's. Raises ClusterError."""
         self._read(self._follow().read_to_end(_READ_SECONDS_MAX))
+        self._keep_orders()
 
     def wait(self, seconds_max: float) -> None:
         """Read the commands that come within the time. Raises ClusterError."""
@@ -74,6 +92,14 @@ class CommandState:
             self._tail = self._open.enter_context(open_tail(self._flow.target, "orders", [self._where]))
         return self._tail
 
+    def _keep_orders(self) -> None:
+        """Write all orders again, in their order, where the topic has had one for long: planners of later queries and
+        of other processes need them. What cannot be written now is written when commands are read again."""
+        since_ms = time.time_ns() // 1_000_000 - _KEPT_MS
+        if any(self._written_ms[one] < since_ms for one in self.orders):
+            with suppress(ClusterError):
+                publish(self._flow.target, self._where.topic, [command_record(one) for one in self.orders])
+
     def _read(self, records: list[TailRecord]) -> None:
         if records:
             self._read_to = records[-1].offset + 1
@@ -86,17 +112,24 @@ class CommandState:
                 self.ordered_generation = max(self.ordered_generation, min(command.generation, _GENERATION_MAX))
             if command is None or command.run != self._run:
                 continue
-            if isinstance(command, Throttle):
-                self._throttles.pop(command.pattern, None)
-                self._throttles[command.pattern] = command
-            elif isinstance(command, Pause | Resume):
-                self._orders[command] = None
+            if isinstance(command, Throttle | Pause | Resume):
+                self._take_order(command, record.timestamp_ms)
             elif isinstance(command, Stop) and command.process in ("", self._process):
                 self.is_stopped = True
             elif isinstance(command, Slots) and command.process == self._process:
                 self.slots = command
             elif isinstance(command, Share):
                 self._take_share(command)
+
+    def _take_order(self, order: Throttle | Pause | Resume, written_ms: int) -> None:
+        """The place of its last record counts, since compaction leaves that one."""
+        self._written_ms[order] = written_ms
+        if isinstance(order, Throttle):
+            self._throttles.pop(order.pattern, None)
+            self._throttles[order.pattern] = order
+        else:
+            self._orders.pop(order, None)
+            self._orders[order] = None
 
     def _take_share(self, share: Share) -> None:
         is_newer = self.share is None or share.number > self.share.number

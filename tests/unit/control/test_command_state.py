@@ -1,5 +1,6 @@
 """What a planner takes from all commands so far."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -7,15 +8,16 @@ from tests.flows import flow_of
 
 from sparkmirror.control import command_state
 from sparkmirror.control.command_state import CommandState
-from sparkmirror.control.commands import Assign, Command, Pause, Throttle, command_record
+from sparkmirror.control.commands import Assign, Command, Pause, Resume, Share, Throttle, command_record
 from sparkmirror.kafka.tail import TailRecord
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Cluster, TopicPartition
 
 WHERE = TopicPartition("commands", 0)
 
 
 def read(monkeypatch: pytest.MonkeyPatch, *commands: Command) -> CommandState:
-    records = [TailRecord(WHERE, at, 0, *command_record(one)) for at, one in enumerate(commands)]
+    now_ms = time.time_ns() // 1_000_000
+    records = [TailRecord(WHERE, at, now_ms, *command_record(one)) for at, one in enumerate(commands)]
     tail = SimpleNamespace(read_to_end=lambda _: records)
     monkeypatch.setattr(CommandState, "_follow", lambda _: tail)
     state = CommandState(flow_of("A->B.enabled = true"), "run", "p")
@@ -52,3 +54,42 @@ def test_throttles_are_known_in_the_order_in_which_they_were_given_last(monkeypa
     all_of_it, few = Throttle("run", ".*", 1), Throttle("run", "a.*", 3)
     state = read(monkeypatch, Throttle("run", "a.*", 2), all_of_it, Pause("run", 5, "", None), few)
     assert state.orders == (Pause("run", 5, "", None), all_of_it, few)
+
+
+def test_orders_that_the_topic_would_forget_are_written_again_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that starts again, or a process that joins, reads what a person has ordered since the run began."""
+    pause, resume, rate = Pause("run", 1, "", None), Resume("run", 2, "a", None), Throttle("run", "", 7)
+    now_ms = time.time_ns() // 1_000_000
+    old: list[tuple[Command, int]] = [
+        (Share("run", "p", 1, frozenset(), "m"), 99),
+        (pause, 13),
+        (Pause("another", 1, "", None), 99),
+        (resume, 1),
+        (rate, 1),
+    ]
+    ages = [TailRecord(WHERE, 0, now_ms - hours * 3_600_000, *command_record(one)) for one, hours in old]
+    written: list[tuple[bytes, bytes]] = []
+
+    def publish(_cluster: Cluster, topic: str, some: list[tuple[bytes, bytes]]) -> None:
+        assert topic == "mm2-sparkmirror-commands.A.internal"
+        written.extend(some)
+
+    again = [TailRecord(WHERE, 0, now_ms, *command_record(one)) for one in (pause, resume, rate)]
+    unread = [ages[:1], ages[1:], again, []]
+    tail = SimpleNamespace(read_to_end=lambda _: unread.pop(0))
+    monkeypatch.setattr(CommandState, "_follow", lambda _: tail)
+    monkeypatch.setattr(command_state, "publish", publish)
+    state = CommandState(flow_of("A->B.enabled = true"), "run", "p")
+    state.read()
+    assert written == [], "shares are written when they change"
+    state.read()
+    assert written == [command_record(one) for one in (pause, resume, rate)]
+    state.read()
+    state.read()
+    assert len(written) == 3 and state.orders == (pause, resume, rate), "their last records are young"
+
+
+def test_of_orders_that_were_written_again_the_last_records_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction may have taken the first one of one of them, and left that of the other."""
+    pause, resume = Pause("run", 1, "", None), Resume("run", 2, "", None)
+    assert read(monkeypatch, resume, pause, resume).orders == (pause, resume)

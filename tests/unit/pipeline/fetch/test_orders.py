@@ -37,6 +37,14 @@ def test_orders_hold_for_partitions_that_come_later_and_in_later_epochs() -> Non
     assert orders.apply(fetch_states) == [], "what has not changed is not told again"
 
 
+def test_an_order_that_is_written_again_changes_nothing() -> None:
+    (fetch_state,) = fetch_states = read_some(("orders", 0))
+    pause, resume = Pause.of("run", ALL, 1), Resume.of("run", ALL, 2)
+    orders = Orders([pause, resume])
+    assert [orders.take(one, fetch_states) for one in (pause, resume)] == [[], []]
+    assert fetch_state.may_read(0.0)
+
+
 def test_a_resume_does_not_let_go_what_the_writer_holds() -> None:
     (fetch_state,) = read_some(("orders", 0))
     fetch_state.held_by_writer = True
