@@ -50,6 +50,11 @@ class LedgerView:
         return {partition: position for partition, position in found if position is not None}
 
     @property
+    def known(self) -> set[TopicPartition]:
+        """All partitions that have a record, whatever it says."""
+        return {*self._offsets, *self.records, *self.problems}
+
+    @property
     def problems(self) -> dict[TopicPartition, str]:
         """Partitions whose position is unknown: which record cannot be read, and what to do, in sentences."""
         return self._unreadable_records | self._unreadable_offsets

@@ -104,7 +104,7 @@ class Planner:
         partitions = self._ready(partitions, target)
         assigned = {item.partition: item for item in self._assigned(partitions, wanted, positions)}
         tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
-        self._status.forget_tasks(self._ownership.tasks - set(tasks))  # of who left, too
+        self._status.begin_epoch(self._ownership.tasks - set(tasks), ledger.view.known, wanted)  # of who left, too
         self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
         self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation) + 1
         self._sizing.note_held(assigned, self._generation)

@@ -4,6 +4,7 @@ task has yet, since their start is being filled. Owned by `planning.planner`.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -31,13 +32,20 @@ class StatusRecords:
         self._run = run
         self._clock = clock
         self.gone: set[TopicPartition] = set()
+        self._left: set[TopicPartition] = set()
         self._gauges: dict[TopicPartition, FillGauge] = {}
         self._reported: dict[TopicPartition, float] = {}
         self._silent_until = 0.0
 
-    def forget_tasks(self, tasks: Collection[int]) -> None:
-        """Raises ClusterError."""
-        self._forget("task", [(task,) for task in sorted(tasks)])
+    def begin_epoch(self, ended: Collection[int], known: Iterable[TopicPartition], topics: Mapping[str, Topic]) -> None:
+        """An epoch begins without the tasks that have `ended`, and without partitions whose topics are gone, or left
+        out by a file that has changed: of those that are `known`, by the ledger, which has each from its start. Raises
+        ClusterError."""
+        self._forget("task", [(task,) for task in sorted(ended)])
+        left = {where for where in known if _is_left(where, topics)}
+        with suppress(ClusterError):  # what is not deleted now is with the next epoch
+            self._forget("partition", [(where.topic, where.partition) for where in sorted(left - self._left)])
+            self._left = left
 
     def forget_gone(
         self,
@@ -49,9 +57,7 @@ class StatusRecords:
         Of those whose start is filled, when their topic is gone. Raises ClusterError."""
         if self.gone:
             self._forget("partition", [(tp.topic, tp.partition) for tp in sorted(self.gone.difference(partitions))])
-        unfilled = {
-            tp for tp in self._reported if tp.topic not in topics or tp.partition >= topics[tp.topic].partitions
-        }
+        unfilled = {where for where in self._reported if _is_left(where, topics)}
         for where in unfilled:
             self._drop(where)
         self.gone = unfilled.union(*gone)
@@ -106,3 +112,8 @@ class StatusRecords:
             where.topic, where.partition, self._run, NO_TASK, 0, target_topic=fill.remote.topic, offset=fill.stop,
             end=fill.source_end, filling=filling,
         )  # fmt: skip
+
+
+def _is_left(where: TopicPartition, topics: Mapping[str, Topic]) -> bool:
+    """Whether the flow mirrors it no more."""
+    return where.topic not in topics or where.partition >= topics[where.topic].partitions

@@ -12,7 +12,9 @@ from sparkmirror.planning import status_records
 from sparkmirror.planning.start_fills import StartFill
 from sparkmirror.planning.status_records import StatusRecords
 from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.facts import failed_partitions
 from sparkmirror.telemetry.filling import Filling
+from sparkmirror.telemetry.records import PartitionRecord, PartitionState, encode_record
 
 WHERE, OTHER = TopicPartition("late", 0), TopicPartition("late", 1)
 
@@ -99,3 +101,21 @@ def test_the_record_of_a_topic_that_is_gone_is_deleted_a_round_later(reported: R
     assert reported.records.gone == {WHERE}
     reported.records.forget_gone([], [], {})
     assert WHERE not in reported.board.partitions | dict.fromkeys(reported.board.filling)
+
+
+def test_what_an_earlier_run_has_said_of_topics_that_are_gone_or_left_out_is_deleted_once(reported: Reported) -> None:
+    """A partition that failed would be FAILED for ever: nothing moves it any more, and no command does."""
+    reported.board = StatusBoard("A")
+    for topic, number in (("orders", 0), ("orders", 1), ("left-out", 0)):
+        failed = PartitionRecord(topic, number, "an earlier run", 0, 1, state=PartitionState.FAILED, reason="too large")
+        reported.board.take(*encode_record("A", failed), 1)
+    assert len(failed_partitions(reported.board)) == 3
+    known = [TopicPartition("orders", number) for number in range(2)] + [TopicPartition("left-out", 0)]
+    topics = {"orders": Topic("orders", NO_TOPIC_ID, 1, 1)}
+    reported.problem = ClusterError("B does not answer")
+    reported.records.begin_epoch([], known, topics)
+    reported.problem = None
+    for _ in range(2):
+        reported.records.begin_epoch([], known, topics)
+    assert failed_partitions(reported.board) == {TopicPartition("orders", 0)}
+    assert reported.count == 2, "once, when the target took it"
