@@ -6,6 +6,7 @@ Called by `planning.planner` before it assigns partitions. `ledger.lineage` judg
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -98,8 +99,9 @@ def _accepted(
 def confirm_ids(
     source: Admin, topics: Mapping[str, Topic], positions: Mapping[TopicPartition, Position]
 ) -> Mapping[str, Topic]:
-    """The topics; those that look made again since their positions were stored are read once more, `ANOTHER_ID_SECONDS`
-    later. Raises ClusterError."""
+    """The topics; of those that look made again since their positions were stored, the id counts that most servers
+    show `ANOTHER_ID_SECONDS` later, and a position's where as many show that: one of them may be cut off from the
+    others. Raises ClusterError, ProtocolError."""
     others = {
         tp.topic
         for tp, position in positions.items()
@@ -108,7 +110,22 @@ def confirm_ids(
     if not others:
         return topics
     time.sleep(ANOTHER_ID_SECONDS)
-    return {**topics, **source.list_topics(others)}
+    again, views = {**topics, **source.list_topics(others)}, _views(source, others)
+    for name in others:
+        ours = {position.topic_id for tp, position in positions.items() if tp.topic == name}
+        ids = (view.topic_ids.get(name, NO_TOPIC_ID) for view in views)
+        if shown := Counter(one for one in ids if one != NO_TOPIC_ID):
+            most = max(shown.values())
+            among = [one for one in shown if shown[one] == most]
+            again[name] = replace(again[name], topic_id=next((one for one in among if one in ours), among[0]))
+    return again
+
+
+def _views(admin: Admin, names: Collection[str]) -> list[ClusterView]:
+    """What each server says of these topics, asked in its turn. Raises ClusterError, ProtocolError."""
+    settings, known = admin.connection.settings, sorted(admin.brokers().values())
+    turns = len(with_servers_from(settings, 0, known).bootstrap_servers)
+    return [look_up(with_servers_from(settings, turn, known), names) for turn in range(turns)]
 
 
 def start_at(partition: TopicPartition, position: Position, topic_id: UUID, end: int | None) -> Assigned:
@@ -205,12 +222,10 @@ def _doubted(target: Admin, lost: Collection[TopicPartition], logs: _Logs) -> se
     id, or a leader of a later epoch. A server that has just woken up, or is cut off from the others, tells what it
     knew. Raises ClusterError, ProtocolError."""
     time.sleep(ANOTHER_ID_SECONDS)
-    settings, known = target.connection.settings, sorted(target.brokers().values())
-    doubted = set[TopicPartition]()
-    for turn in range(len(with_servers_from(settings, 0, known).bootstrap_servers)):
-        view = look_up(with_servers_from(settings, turn, known), {where.topic for where in lost})
-        doubted |= {where for where in lost if where.topic in view.topic_ids and _contradicts(view, where, logs)}
-    return doubted
+    views = _views(target, {where.topic for where in lost})
+    return {
+        where for view in views for where in lost if where.topic in view.topic_ids and _contradicts(view, where, logs)
+    }
 
 
 def _contradicts(view: ClusterView, where: TopicPartition, logs: _Logs) -> bool:

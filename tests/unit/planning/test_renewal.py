@@ -147,6 +147,7 @@ def test_a_partition_that_came_by_an_order_lies_in_another_log_only_if_that_is_s
     stands, plan = Position(90, topic_id=ids[1]), replace(PLAN, assigned=(Assigned(FIRST, 5), Assigned(THIRD, 0)))
     before, now = ({"orders": Topic("orders", one, 3, 1)} for one in ids)
     monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", lambda _: None)
+    monkeypatch.setattr("sparkmirror.planning.starts._views", lambda *_: [])
     for name, value in {
         "follow_orders": lambda *_: plan, "SourceTopics": lambda _: SimpleNamespace(read=lambda _: before),
     }.items():  # fmt: skip

@@ -11,6 +11,7 @@ from tests.flows import flow_of
 from sparkmirror.control.assignment import Append, Assigned
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.log_offsets import LogOffsets
+from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.ledger.positions import Accepted, accepted_key, encode_accepted
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.view import LedgerView
@@ -61,16 +62,35 @@ class Woken:
         return {name: topic(self._then) for name in names if self._then is not None}
 
 
+def shows(topic_id: UUID | None) -> ClusterView:
+    return ClusterView(topic_ids={} if topic_id is None else {"orders": topic_id})
+
+
 @pytest.mark.parametrize(("then", "begun"), [(NEW, 3013), (NEWEST, 0), (OLD, 0), (None, 0)])
 def test_an_id_that_is_not_the_positions_is_believed_when_it_is_shown_twice(
     then: UUID | None, begun: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
+    monkeypatch.setattr(starts, "_views", lambda *_: [shows(then), ClusterView()])
     monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", slept.append)
     admin, first = Woken(then), {"orders": topic(OLD)}
     topics = confirm_ids(cast(Admin, admin), first, {WHERE: POSITION})
     assert start_again(PLANNED, topics["orders"], POSITION, None).offset == begun
     assert (admin.asked, slept) == (["orders"], [ANOTHER_ID_SECONDS])
+
+
+@pytest.mark.parametrize(
+    ("views", "counts"),
+    [((OLD, NEW, NEW), NEW), ((OLD, NEW), NEW), ((NEWEST, NEWEST, NEW), NEWEST), ((OLD, OLD), OLD), ((), OLD)],
+)
+def test_a_server_that_is_cut_off_from_the_others_makes_no_topic_another_one(
+    views: Collection[UUID], counts: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows the former id however often it is asked: the topic would be mirrored again from its beginning."""
+    monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", lambda _: None)
+    monkeypatch.setattr(starts, "_views", lambda *_: [shows(one) for one in views])
+    topics = confirm_ids(cast(Admin, Woken(OLD)), {"orders": topic(OLD)}, {WHERE: POSITION})
+    assert topics["orders"].topic_id == counts
 
 
 def test_no_topic_is_asked_for_again_whose_id_is_its_positions(monkeypatch: pytest.MonkeyPatch) -> None:
