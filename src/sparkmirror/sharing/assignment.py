@@ -154,9 +154,10 @@ def _run_of(claims: Mapping[str, Claim], new_run: str) -> str:
 
 def _quotas(eligible: Mapping[str, Claim], load: Mapping[str, int], tasks: int) -> dict[str, int]:
     """How many tasks each process may run. Some run one task more: those with the least tasks of other flows, and among
-    equals those that run the most of this one."""
+    equals those that run more already. How many more must not count: it changes from round to round, as tasks are
+    released and granted, and with it this flow's quotas and those of later flows."""
     base, extra = divmod(tasks, len(eligible))
-    order = sorted(eligible, key=lambda member: (load[member], -len(eligible[member].held), member))
+    order = sorted(eligible, key=lambda member: (load[member], len(eligible[member].held) <= base, member))
     return {member: base + (place < extra) for place, member in enumerate(order)}
 
 

@@ -1,6 +1,6 @@
 """Who runs which tasks: whatever processes come, go and disagree, all tasks end up run once, evenly, and stay put."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -66,6 +66,7 @@ def test_all_tasks_are_run_once_and_evenly_over_flows_too(names: list[str], task
 
 
 @given(members, members, counts)
+@example(["e", "f", "a", "b"], ["b", "c", "d", "e"], {"A->B": 1, "C->B": 9, "D->B": 2})
 def test_who_comes_and_goes_moves_no_more_than_it_must(
     before: list[str], now: list[str], tasks: dict[str, int]
 ) -> None:
