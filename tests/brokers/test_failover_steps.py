@@ -119,7 +119,7 @@ def test_offsets_of_a_topic_that_is_made_again_behind_the_look_are_not_committed
     story.commit(group, {scene.partition: Committed(40)})
 
     def moves() -> Moves:
-        found = look(story.flow, ClusterPair(story.source, story.target), differences=False)
+        found = look(story.flow, ClusterPair(story.source, story.target), differences=False, is_step=True)
         assert found.moves(planned=True) == {group: {scene.remote: Committed(40)}}
         scene.recreate(300)
         return Moves(found.moves(planned=True), found.topic_ids)

@@ -186,7 +186,7 @@ class Person:
 
     def _move_groups(self, kind: str, pair: ClusterPair) -> MoveGroups:
         def moves() -> Moves:
-            found = look(self._scene.flow, pair, differences=False)
+            found = look(self._scene.flow, pair, differences=False, is_step=True)
             return Moves(found.moves(planned=True), found.topic_ids)
 
         if self._scene.script.kept is None:

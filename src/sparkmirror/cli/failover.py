@@ -114,7 +114,7 @@ def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.N
     from sparkmirror.operations.steps import keeper
 
     def moves() -> Moves:
-        found = look(flow, cluster_pair, differences=False)
+        found = look(flow, cluster_pair, differences=False, is_step=True)
         return Moves(found.moves(planned=not args.unplanned), found.topic_ids)
 
     groups = MoveGroups(cluster_pair.target, moves)

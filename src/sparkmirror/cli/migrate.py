@@ -120,7 +120,7 @@ def _steps(
         return run_until(config, RunOptions(debug=args.debug), is_over)
 
     def moves() -> Moves:
-        found = look(flow, ClusterPair(source, target), differences=False)
+        found = look(flow, ClusterPair(source, target), differences=False, is_step=True)
         return Moves(found.moves(planned=True), found.topic_ids)
 
     fence = Fence(flow, source, keeper(Follow.name, journal, part=Fence.name))

@@ -13,6 +13,7 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import GroupListing, GroupOffsets
 from sparkmirror.kafka.groups import GroupOffsetsClient, list_all_groups
+from sparkmirror.kafka.log_offsets import name_unknown
 from sparkmirror.ledger.translate import TargetLogs
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_offsets, mirrored_partitions
@@ -26,29 +27,29 @@ from sparkmirror.operations.failover import (
 )
 from sparkmirror.operations.identical_offsets import look_at_identical
 from sparkmirror.sync.flow import plan_flow
-from sparkmirror.sync.offset_state import OffsetState, read_target_logs
+from sparkmirror.sync.offset_state import OffsetState, target_logs
 
 _AGES_SECONDS_MAX = 10.0
 _PATIENCE_SECONDS = 10.0
 
 
-def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = True) -> Readiness:
-    """The readiness of the flow for a failover. With `differences` it also compares topics, settings and ACLs.
-    Raises ClusterError."""
+def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = True, is_step: bool = False) -> Readiness:
+    """The readiness of the flow for a failover. With `differences` it also compares topics, settings and ACLs. A step
+    waits for the leaders of the target, since a group that it leaves out begins by `auto.offset.reset`. Raises
+    ClusterError, and for a step OffsetsUnknown."""
     with OffsetState(flow, cluster_pair.source, cluster_pair.target) as state:
         state.follow()
         listed = list_all_groups(cluster_pair.target)
         active = frozenset(name for name, group in listed.items() if group.is_active)
         if cluster_pair.source is None:
-            return _by_target_alone(flow, cluster_pair.target, state, active)
+            return _by_target_alone(flow, cluster_pair.target, state, active, is_step=is_step)
         groups = _wanted(flow, list_all_groups(cluster_pair.source))
         committed = read_groups(cluster_pair.source, groups)
         partitions = mirrored_partitions(flow, cluster_pair.source)
         remote = {where: TopicPartition(flow.remote_topic(where.topic), where.partition) for where in partitions}
         remote |= _homeward(flow, cluster_pair.source)
-        logs = read_target_logs(
-            cluster_pair.target, {remote[where] for at in committed.values() for where in at if where in remote}
-        )
+        wanted = {remote[where] for at in committed.values() for where in at if where in remote}
+        logs, silent = _target_logs(cluster_pair.target, wanted, is_step=is_step)
         places = plan_places(
             committed, state.checkpoints, read_groups(cluster_pair.target, groups), active,
             state.maps, state.translator.translate, remote, logs, flow.keeps_offsets,
@@ -62,11 +63,24 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
             places,
             frozenset(name for name, group in groups.items() if group.is_active),
             active,
-            beyond + (_differences(flow) if differences else ()),
+            silent + beyond + (_differences(flow) if differences else ()),
             unknown=unknown,
             identical=look_at_identical(flow, cluster_pair.target, state.records),
             topic_ids=_topic_ids(logs),
         )
+
+
+def _target_logs(
+    target: Admin, partitions: Collection[TopicPartition], *, is_step: bool
+) -> tuple[TargetLogs, tuple[str, ...]]:
+    """The logs to which groups go, and a sentence about those whose leaders do not answer. Raises OffsetsUnknown for a
+    step."""
+    if is_step:
+        return target_logs(target, target.await_latest_offsets(partitions)), ()
+    found = target.latest_offsets(partitions)
+    silent = f"{target.alias} does not tell the ends of {name_unknown(found.unknown)}"
+    said = (f"{silent}: where groups go on there is not known",) if found.unknown else ()
+    return target_logs(target, found.known), said
 
 
 def _homeward(flow: FlowConfig, source: Admin) -> dict[TopicPartition, TopicPartition]:
@@ -93,20 +107,22 @@ def look_behind(
     return plan_behind(positions, starts, ends.known, ages), ends.unknown
 
 
-def _by_target_alone(flow: FlowConfig, target: Admin, state: OffsetState, active: frozenset[str]) -> Readiness:
+def _by_target_alone(
+    flow: FlowConfig, target: Admin, state: OffsetState, active: frozenset[str], *, is_step: bool
+) -> Readiness:
     accepts = flow.offsets.groups.accepts
     checkpoints = {at: one for at, one in state.checkpoints.items() if accepts(at[0])}
     upstream = {
         TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in ledger_offsets(flow)
     }
     on_target = read_groups(target, {group for group, _ in checkpoints})
-    logs = read_target_logs(target, {where for _, where in checkpoints})
+    logs, silent = _target_logs(target, {where for _, where in checkpoints}, is_step=is_step)
     translate = state.translator.translate
     places = plan_places_without_source(checkpoints, on_target, active, upstream, translate, logs, flow.keeps_offsets)
     beyond = name_beyond(places, logs)
     heard, identical = _heard_seconds(flow), look_at_identical(flow, target, state.records)
     return Readiness(
-        flow.name, False, (), places, frozenset(), active, beyond, heard,
+        flow.name, False, (), places, frozenset(), active, silent + beyond, heard,
         identical=identical, topic_ids=_topic_ids(logs),
     )  # fmt: skip
 

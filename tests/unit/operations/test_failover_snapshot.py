@@ -9,6 +9,12 @@ from tests.flows import flow_of
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.group_answers import Committed, GroupListing
+from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
+from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.translate import Translated
+from sparkmirror.model import TopicPartition
 from sparkmirror.operations import failback, failover_snapshot, snapshots
 from sparkmirror.operations.cluster_pair import ClusterPair
 
@@ -78,3 +84,63 @@ def test_nor_are_groups_listed_without_them(
     monkeypatch.setattr(snapshots, "look_at_identical", lambda *_: {})
     with pytest.raises(SparkMirrorError, match=f"Cluster {named}: broker 1"):
         snapshots.look_at_groups(flow_of())
+
+
+ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
+SILENT = "its leader, broker 2 (b2:9092), does not answer"
+
+
+class SilentTarget:
+    """A target of which one leader does not answer."""
+
+    alias = "B"
+
+    def latest_offsets(self, partitions: Any) -> LogOffsets:
+        assert set(partitions) == {REMOTE}
+        return LogOffsets(self.alias, {}, {REMOTE: SILENT})
+
+    def await_latest_offsets(self, partitions: Any) -> dict[TopicPartition, int]:
+        return self.latest_offsets(partitions).all()
+
+    def list_topics(self, _: Any) -> dict[str, Any]:
+        return {}
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    """A group has read `orders`, and the leader of `A.orders` is away for a moment."""
+    checkpoints = {("g", REMOTE): Checkpoint("g", REMOTE, 40, 40, "")}
+    translator = SimpleNamespace(translate=lambda *_: Translated(REMOTE, 40, exact=True))
+    state = SimpleNamespace(
+        follow=set, checkpoints=checkpoints, maps=MapView("A"), translator=translator, records={}, places={}
+    )
+    for name, found in {
+        "OffsetState": lambda *_: nullcontext(state),
+        "list_all_groups": lambda _: {"g": GroupListing("g", "consumer", "Empty")},
+        "read_groups": lambda admin, _: {"g": {ORDERS: Committed(40)}} if admin.alias == "A" else {"g": {}},
+        "mirrored_partitions": lambda *_: [ORDERS],
+        "_homeward": lambda *_: {},
+        "look_behind": lambda *_: ((), {}),
+        "ledger_offsets": lambda _: {ORDERS: 40},
+        "_heard_seconds": lambda _: 1.0,
+    }.items():
+        monkeypatch.setattr(failover_snapshot, name, found)
+    return cast(Admin, SilentTarget())
+
+
+@pytest.mark.parametrize("source", [admin("A"), None])
+def test_no_group_is_left_out_of_the_moves_since_a_leader_of_the_target_is_silent(
+    source: Admin | None, silent: Admin
+) -> None:
+    """It would go on by `auto.offset.reset`: with `latest` it would never read what lies between."""
+    with pytest.raises(OffsetsUnknown, match=r"Cluster B does not tell the offsets of A\.orders-0 \(its leader"):
+        failover_snapshot.look(flow_of(), ClusterPair(source, silent), differences=False, is_step=True)
+
+
+@pytest.mark.parametrize("source", [admin("A"), None])
+def test_who_only_looks_learns_of_it(source: Admin | None, silent: Admin) -> None:
+    found = failover_snapshot.look(flow_of(), ClusterPair(source, silent), differences=False)
+    assert found.moves(planned=source is not None) == {}
+    assert found.differences == (
+        f"B does not tell the ends of A.orders-0 ({SILENT}): where groups go on there is not known",
+    )
