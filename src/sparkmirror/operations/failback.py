@@ -33,7 +33,7 @@ from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
 from sparkmirror.operations.reverse_ledger import ReverseLedger
-from sparkmirror.sync.offset_state import OffsetState, read_target_logs
+from sparkmirror.sync.offset_state import OffsetState, target_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,8 @@ class WayBack:
 
 
 def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
-    """Raises ClusterError if either cluster does not answer. A group returns to no place beyond the mirrored records of
+    """Raises ClusterError if either cluster does not answer, or a leader of a partition that is there. What the source
+    alone has gives the reverse flow nothing to begin behind. A group returns to no place beyond the mirrored records of
     the topic that the source has now: what the map knows may be of a former one."""
     partitions = mirrored_partitions(flow, source)
     positions = mirrored_offsets(flow, source)
@@ -255,11 +256,12 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     names_stay = all(remote.topic == where.topic for remote, where in home.items())
     with OffsetState(flow, source, target) as state:
         state.follow()
-        logs = read_target_logs(target, home)
-        if names_stay and (unknown := sorted(home.keys() - logs.keys())):
+        target_ends = target.await_latest_offsets(home)
+        logs = target_logs(target, target_ends)
+        if names_stay and (gone := sorted(target_ends.keys() - logs.keys())):
             raise ClusterError(
-                f"{flow.name}: {target.alias} does not say where {unknown[0]} ends ({len(unknown)} partitions in all).",
-                "The reverse flow must begin behind what was mirrored: run it again when all leaders answer.",
+                f"{flow.name}: {gone[0].topic} was deleted on {target.alias} just now.",
+                "The reverse flow must begin behind what was mirrored: run it again when nobody makes topics again.",
             )
         of_map = {
             remote: where for remote, where in home.items() if not (names_stay and flow.keeps_offsets(where.topic))

@@ -1,0 +1,106 @@
+"""The look at both clusters before a way back: who does not answer, and what only one of them has."""
+
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from tests.flows import flow_of
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.group_answers import Committed
+from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
+from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
+from sparkmirror.ledger.offset_map import OffsetMap
+from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.operations import failback
+from sparkmirror.operations.failback import WayBack, look_back
+
+KEEPS_NAMES = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+ORDERS, LATE = TopicPartition("orders", 0), TopicPartition("late", 0)
+SILENT = "its leader, broker 2 (b2:9092), does not answer"
+HERE, THERE = UUID(int=1), UUID(int=2)
+
+
+class Cluster:
+    """A cluster by the ends of its logs; those of silent leaders are unknown."""
+
+    def __init__(self, alias: str, topic_id: UUID, ends: dict[TopicPartition, int]) -> None:
+        self.alias, self.topic_id, self.ends = alias, topic_id, ends
+        self.silent: frozenset[TopicPartition] = frozenset()
+
+    def latest_offsets(self, partitions: Collection[TopicPartition]) -> LogOffsets:
+        there = {where: end for where, end in self.ends.items() if where in partitions}
+        known = {where: end for where, end in there.items() if where not in self.silent}
+        return LogOffsets(self.alias, known, dict.fromkeys(there.keys() - known.keys(), SILENT))
+
+    def await_latest_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.latest_offsets(partitions).all()
+
+    def await_earliest_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {where: 0 for where in self.ends if where in partitions}
+
+    def list_topics(self, names: Collection[str]) -> dict[str, Topic]:
+        there = {where.topic for where in self.ends} & set(names)
+        return {name: Topic(name, self.topic_id, 1, 1) for name in there}
+
+
+def maps() -> MapView:
+    """The first hundred records of `orders` lie where they did."""
+    found = OffsetMap(0, THERE, HERE)
+    found.append(0, 100, 0)
+    view = MapView("A")
+    view.take(encode_key("A", ORDERS, ChunkName(1, 1, 1)), encode_chunk(found.as_chunk()))
+    return view
+
+
+Look = Callable[[str], WayBack]
+
+
+@pytest.fixture
+def clusters() -> tuple[Cluster, Cluster]:
+    return Cluster("A", HERE, {ORDERS: 100}), Cluster("B", THERE, {ORDERS: 100, TopicPartition("A.orders", 0): 100})
+
+
+@pytest.fixture
+def look(clusters: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch) -> Look:
+    source, target = (cast(Admin, one) for one in clusters)
+    groups = {"g": {ORDERS: Committed(40), TopicPartition("A.orders", 0): Committed(40)}}
+    state: Any = SimpleNamespace(follow=set, maps=maps())
+    for name, found in {
+        "OffsetState": lambda *_: nullcontext(state),
+        "list_all_groups": lambda _: {"g": SimpleNamespace(is_consumer=True, is_active=False)},
+        "read_groups": lambda admin, _: groups if admin is target else {"g": {}},
+        "mirrored_partitions": lambda *_: sorted(clusters[0].ends),
+        "mirrored_offsets": lambda *_: {ORDERS: 100},
+        "ledger_offsets": lambda *_: {ORDERS: 100},
+        "position_records": lambda _: {},
+        "look_at_kept": lambda *_: (),
+    }.items():
+        monkeypatch.setattr(failback, name, found)
+    return lambda *lines: look_back(flow_of(*lines), source, target)
+
+
+def test_groups_return_and_the_reverse_flow_starts_behind_what_was_mirrored(look: Look) -> None:
+    assert look("").moves == {"g": {ORDERS: Committed(40)}}
+    found = look(KEEPS_NAMES)
+    assert (found.moves, found.starts) == ({"g": {ORDERS: Committed(40)}}, {ORDERS: 100})
+
+
+@pytest.mark.parametrize(("policy", "remote"), [("", "A.orders"), (KEEPS_NAMES, "orders")])
+def test_no_group_is_left_behind_since_a_leader_is_silent(
+    look: Look, clusters: tuple[Cluster, Cluster], policy: str, remote: str
+) -> None:
+    clusters[1].silent = frozenset({TopicPartition(remote, 0)})
+    with pytest.raises(OffsetsUnknown, match=f"Cluster B does not tell the offsets of {remote}-0"):
+        look(policy)
+
+
+def test_a_topic_that_was_never_mirrored_holds_up_nothing(look: Look, clusters: tuple[Cluster, Cluster]) -> None:
+    """It was made on A while the mirror stood still, and B has none of its name."""
+    clusters[0].ends[LATE] = 7
+    found = look(KEEPS_NAMES)
+    assert found.starts == {ORDERS: 100}
+    assert [one.partition for one in found.divergence] == [LATE]
