@@ -1,6 +1,5 @@
 """The way back of a person who has failed the flow over: the product's steps of `cli/failback.py`, and their judge."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tests.simulation.kept_moves import judge_kept_way_back, keeping_steps
@@ -9,7 +8,7 @@ from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair
-from sparkmirror.operations.failback import look_back
+from sparkmirror.operations.failback import WayBack, look_back
 from sparkmirror.operations.failover_run import MoveGroups, Moves, Unfence
 from sparkmirror.operations.reverse_start import StartReverse
 from sparkmirror.operations.steps import Journal, Note, Step
@@ -51,14 +50,14 @@ class _JudgedUnfence(Unfence):
         return sentence
 
 
-def _judged_starts(scene: "Scene", pair: ClusterPair) -> Mapping[TopicPartition, int]:
+def _judged_starts(scene: "Scene", pair: ClusterPair) -> WayBack:
     """Behind all that the ledger said was mirrored when this began, so that none of it is copied back, and not beyond
     the end of the log, where records of others would be left out."""
     assert pair.source is not None
     began, mirrored = SYSTEM_CLOCK.monotonic(), _mirrored(scene)
     before = {name: topic.topic_id for name, topic in scene.source.topics.items()}
-    starts = look_back(scene.flow, pair.source, pair.target).starts
-    for remote, at in starts.items():
+    found = look_back(scene.flow, pair.source, pair.target)
+    for remote, at in found.starts.items():
         where = TopicPartition("orders", remote.partition)
         partition, truth = scene.target.partition(remote), scene.truth.of(where)
         if partition is None or truth.target_losses or scene.target.topics[remote.topic].made_at > began:
@@ -72,7 +71,7 @@ def _judged_starts(scene: "Scene", pair: ClusterPair) -> Mapping[TopicPartition,
             scene.checker.fail(f"the reverse flow starts at {at} of {remote}, beyond {partition.log.high_watermark}")
         if at <= mirrored.get(where, -1):
             scene.checker.fail(f"the reverse flow starts at {at} of {remote}, and copies {mirrored[where]} back")
-    return starts
+    return found
 
 
 def _mirrored(scene: "Scene") -> dict[TopicPartition, int]:

@@ -114,7 +114,7 @@ def _execute_run(args: argparse.Namespace) -> int:
 
         steps: list[Step] = [
             Unfence(flow, source),
-            StartReverse(flow, source, lambda: look_back(flow, source, target).starts),
+            StartReverse(flow, source, lambda: look_back(flow, source, target)),
             *(
                 [KeepReverse(flow, source, lambda: look_back(flow, source, target).kept)]
                 if flow.preserves_offsets

@@ -218,7 +218,8 @@ def _content(record: TailRecord) -> tuple[object, ...]:
 @dataclass(frozen=True, slots=True)
 class WayBack:
     """The facts that a failback of one flow requires. `starts` are the positions of the reverse flow to set, without
-    the partitions that are `kept` at their offsets. `topic_ids` say of which topics of the source the moves are."""
+    the partitions that are `kept` at their offsets. `topic_ids` say of which topics of the source the moves are,
+    `away_ids` of which of the target the starts."""
 
     divergence: tuple[Divergence, ...]
     places: tuple[HomePlace, ...]
@@ -228,6 +229,7 @@ class WayBack:
     names_stay: bool
     kept: tuple[KeptReturn, ...] = ()
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    away_ids: Mapping[str, UUID] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -294,7 +296,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     moves = plan_home_moves([one for one in places if _is_same(one.home, topics, again)], on_source, active)
     kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
     ids = {name: topic.topic_id for name, topic in topics.items()}
-    return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept), ids)
+    away_ids = {remote.topic: log.topic_id for remote, log in logs.items()}
+    return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept), ids, away_ids)
 
 
 def _is_same(where: TopicPartition, before: Mapping[str, Topic], now: Mapping[str, Topic]) -> bool:

@@ -8,9 +8,10 @@ from uuid import uuid4
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.ledger import positions
+from sparkmirror.ledger.positions import PositionRecord, encode_value
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition, is_another_topic
+from sparkmirror.operations.failback import WayBack
 from sparkmirror.operations.kept_return import KeptReturn
 from sparkmirror.operations.reverse_ledger import ReverseLedger, kept_record
 from sparkmirror.operations.steps import Note
@@ -22,34 +23,57 @@ class StartReverse:
 
     name = "positions"
 
-    def __init__(self, flow: FlowConfig, source: Admin, starts: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """`starts` is called once, when the step begins."""
+    def __init__(self, flow: FlowConfig, source: Admin, look: Callable[[], WayBack]) -> None:
+        """`look` is called once, when the step begins."""
         self._ledger = ReverseLedger(flow, source)
-        self._starts = starts
+        self._look = look
 
     def prepare(self) -> Note:
-        starts = self._starts()
-        before = {where: position.offset for where, position in self._ledger.read().positions.items()}
-        return {
-            "positions": [
-                {"topic": where.topic, "partition": where.partition, "before": before.get(where), "after": at}
-                for where, at in sorted(starts.items())
-                if at > before.get(where, 0)
-            ]
-        }
+        found = self._look()
+        view = self._ledger.read()
+        writer = self._ledger.next_generation(), uuid4().hex[:12]
+        moves = (_start(where, at, found, view, *writer) for where, at in sorted(found.starts.items()))
+        return {"positions": [move for move in moves if move is not None]}
 
     def apply(self, note: Note) -> str:
         if not note["positions"]:
             return "the reverse flow does not need positions: names show origins, or it stands further already"
         self._ledger.ensure()
         self._ledger.write(_moved(note["positions"], "after"))
+        self._ledger.write_ours(_moved(_of_former_topics(note), "record"))
         return f"the reverse flow starts behind what came from here in {len(note['positions'])} partitions"
 
     def undo(self, note: Note) -> str:
         if note["positions"]:
             self._ledger.ensure()  # who was to make the topics may have died before
             self._ledger.write(_moved(note["positions"], "before"))
+            self._ledger.write_ours(_moved(_of_former_topics(note), "record_before"))
         return f"{len(note['positions'])} positions of the reverse flow are as before"
+
+
+def _start(
+    where: TopicPartition, at: int, found: WayBack, view: LedgerView, generation: int, run: str
+) -> dict[str, Any] | None:
+    """None where the reverse flow stands as far. A position in a topic that was made again since says nothing of the
+    one that is there: it is replaced with our record, which would take the new one for the former one's."""
+    known, topic_id = view.positions.get(where), found.away_ids.get(where.topic, NO_TOPIC_ID)
+    is_former = known is not None and is_another_topic(known.topic_id, topic_id)
+    if at <= (0 if known is None or is_former else known.offset):
+        return None
+    place = {"topic": where.topic, "partition": where.partition}
+    move = {**place, "before": None if known is None else known.offset, "after": at}
+    if not is_former:
+        return move
+    record = PositionRecord(Position(at, topic_id=topic_id), generation, 0, released=True, run=run)
+    return move | {"record": encode_value(record).decode(), "record_before": _encoded(view.records.get(where))}
+
+
+def _of_former_topics(note: Note) -> list[Mapping[str, Any]]:
+    return [one for one in note["positions"] if "record" in one]
+
+
+def _encoded(record: PositionRecord | None) -> str | None:
+    return None if record is None else encode_value(record).decode()
 
 
 class KeepReverse:
@@ -94,12 +118,11 @@ def _change(one: KeptReturn, view: LedgerView, generation: int, run: str) -> dic
     """The old primary's log is as long as the copy of it that the reverse flow would have made."""
     where, known = one.partition, view.positions.get(one.partition)
     record = kept_record(one, generation, run)
-    before = view.records.get(where)
     return {
         "topic": where.topic, "partition": where.partition,
         "before": None if known is None else known.offset, "after": one.start,
-        "record_before": None if before is None else positions.encode_value(before).decode(),
-        "record": positions.encode_value(record).decode(),
+        "record_before": _encoded(view.records.get(where)),
+        "record": encode_value(record).decode(),
     }  # fmt: skip
 
 

@@ -1,0 +1,71 @@
+"""Where the reverse flow starts, by its ledger: what an earlier way back left there, and what another program did."""
+
+import json
+from types import SimpleNamespace
+from typing import cast
+from uuid import UUID
+
+import pytest
+from tests.flows import flow_of
+from tests.unit.operations.test_kept_return import Published
+
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.ledger import connect
+from sparkmirror.ledger.positions import PositionRecord, encode_key, encode_value
+from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.operations.failback import WayBack
+from sparkmirror.operations.reverse_start import StartReverse
+from sparkmirror.operations.steps import Note
+
+ORDERS = TopicPartition("orders", 0)
+FORMER, NOW = UUID(int=1), UUID(int=2)
+
+
+def step(at: int) -> StartReverse:
+    admin = SimpleNamespace(list_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
+    found = WayBack((), (), {}, {ORDERS: at}, {}, names_stay=True, away_ids={"orders": NOW})
+    return StartReverse(flow_of(), cast(Admin, admin), lambda: found)
+
+
+def noted(doing: StartReverse) -> Note:
+    return cast(Note, json.loads(json.dumps(doing.prepare())))
+
+
+def stand(ledger: Published, offset: int, topic_id: UUID) -> None:
+    """The reverse flow ran up to there, after an earlier failover."""
+    record = PositionRecord(Position(offset, topic_id=topic_id), 7, 0, run="earlier")
+    topics, key = ledger_topics("B"), connect.encode_key(Connector.of_dedicated_mode("B"), ORDERS)
+    ledger.values[topics.positions] = {encode_key("B", ORDERS): encode_value(record)}
+    ledger.values[topics.offsets] = {key: connect.encode_value(offset)}
+    assert ledger.view.positions == {ORDERS: Position(offset, topic_id=topic_id)}
+
+
+def test_it_starts_behind_what_came_and_is_led_back_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Published(monkeypatch)
+    note = noted(step(500))
+    step(500).apply(note)
+    assert ledger.view.positions == {ORDERS: Position(500)}
+    assert noted(step(500))["positions"] == noted(step(450))["positions"] == [], "it stands further already"
+    step(500).undo(note)
+    assert ledger.view.positions == {}
+
+
+@pytest.mark.parametrize("at", [500, 800, 900])
+def test_a_position_in_a_topic_that_was_made_again_since_holds_up_no_start(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reverse flow would take the topic for a new one, and copy all of it to where it came from."""
+    ledger = Published(monkeypatch)
+    stand(ledger, 800, FORMER)
+    note = noted(step(at))
+    step(at).apply(note)
+    assert ledger.view.positions == {ORDERS: Position(at, topic_id=NOW)}
+    step(at).undo(note)
+    assert ledger.view.positions == {ORDERS: Position(800, topic_id=FORMER)}
+
+
+def test_one_in_the_topic_that_is_there_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Published(monkeypatch)
+    stand(ledger, 800, NOW)
+    assert noted(step(500)) == noted(step(800)) == {"positions": []}
