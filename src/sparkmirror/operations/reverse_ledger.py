@@ -31,10 +31,11 @@ class ReverseLedger:
         self._source = source
 
     def read(self) -> LedgerView:
-        """Raises SparkMirrorError where a position of it cannot be read."""
-        view, needed = LedgerView(self.connector), {self.topics.offsets, self.topics.positions}
-        if self._source.list_topics(needed).keys() == needed:
-            with LedgerReader(self._cluster, self.topics, self.connector) as ledger:
+        """Also where a MirrorMaker alone has run so far. Raises SparkMirrorError where a position of it cannot be
+        read."""
+        view = LedgerView(self.connector)
+        if self._source.list_topics([self.topics.offsets]):
+            with LedgerReader(self._cluster, self.topics, self.connector, is_ours_needed=False) as ledger:
                 ledger.read_to_end()
                 view = ledger.view
         for where, problem in view.problems.items():

@@ -1,6 +1,8 @@
 """Where the reverse flow starts, by its ledger: what an earlier way back left there, and what another program did."""
 
 import json
+from collections.abc import Collection
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
@@ -13,8 +15,11 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.positions import PositionRecord, encode_key, encode_value
 from sparkmirror.ledger.topics import ledger_topics
+from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Connector, Position, TopicPartition
+from sparkmirror.operations import reverse_ledger
 from sparkmirror.operations.failback import WayBack
+from sparkmirror.operations.reverse_ledger import ReverseLedger
 from sparkmirror.operations.reverse_start import StartReverse
 from sparkmirror.operations.steps import Note
 
@@ -69,3 +74,23 @@ def test_one_in_the_topic_that_is_there_counts(monkeypatch: pytest.MonkeyPatch) 
     ledger = Published(monkeypatch)
     stand(ledger, 800, NOW)
     assert noted(step(500)) == noted(step(800)) == {"positions": []}
+
+
+def test_positions_of_a_mirrormaker_that_ran_the_reverse_flow_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no topic of our own records then. Unread, they would be led back, and gone after `--undo`."""
+    topics, connector = ledger_topics("B"), Connector.of_dedicated_mode("B")
+
+    class Reader:
+        def __init__(self, *_: object, is_ours_needed: bool = True) -> None:
+            assert not is_ours_needed, "there is none"
+            self.view = LedgerView(connector)
+
+        def read_to_end(self) -> None:
+            self.view.take_connect(connect.encode_key(connector, ORDERS), connect.encode_value(800))
+
+    def there(names: Collection[str]) -> dict[str, object]:
+        return {name: SimpleNamespace(partitions=1) for name in names if name == topics.offsets}
+
+    monkeypatch.setattr(reverse_ledger, "LedgerReader", lambda *given, **named: nullcontext(Reader(*given, **named)))
+    ledger = ReverseLedger(flow_of(), cast(Admin, SimpleNamespace(list_topics=there)))
+    assert ledger.read().positions == {ORDERS: Position(800)}
