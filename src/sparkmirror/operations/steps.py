@@ -101,7 +101,7 @@ def take_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
             store.save(journal)
         sentence = step.apply(taken.note)
         journal = store.load()  # the step may have kept a greater note
-        journal = journal.with_step(step.name, replace(journal.steps[step.name], sentence=sentence))
+        journal = journal.with_step(step.name, replace(_still_taken(journal, step.name), sentence=sentence))
         store.save(journal)
         tell(step.name, sentence)
 
@@ -111,10 +111,22 @@ def keeper(name: str, store: JournalStore, part: str = "") -> Keep:
 
     def keep(note: Note) -> None:
         journal = store.load()
-        whole = {**journal.steps[name].note, part: note} if part else note
+        known = _still_taken(journal, name).note
+        whole = {**known, part: note} if part else note
         store.save(journal.with_step(name, Taken(whole)))
 
     return keep
+
+
+def _still_taken(journal: Journal, name: str) -> Taken:
+    """Raises SparkMirrorError where another person has undone or forgotten the step that this process applies."""
+    taken = journal.steps.get(name)
+    if taken is None or taken.undoing or journal.finished:
+        raise SparkMirrorError(
+            f"While the step `{name}` was applied, somebody else has undone, finished or forgotten the steps.",
+            "What of it holds is not known: when nobody else is at it, run it again, or --undo it.",
+        )
+    return taken
 
 
 def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:
@@ -153,9 +165,14 @@ def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
 
 def finish_steps(store: JournalStore) -> None:
     """Ends the procedure: nothing can be undone afterwards. Raises SparkMirrorError if a step is begun and not done,
-    or if there is none."""
+    or half undone, or if there is none."""
     journal = store.load()
     _refuse_finished(journal)
+    if half_undone := [name for name, taken in journal.steps.items() if taken.undoing]:
+        raise SparkMirrorError(
+            f"There is nothing to finish: `{half_undone[0]}` is being undone, and that is not done.",
+            "Repeat --undo, or run it to its end first.",
+        )
     if not journal.steps or not all(taken.sentence for taken in journal.steps.values()):
         raise SparkMirrorError("There is nothing to finish: not all steps are done.", "Run it to its end first.")
     store.save(Journal(journal.steps, finished=True))

@@ -6,7 +6,17 @@ import pytest
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.operations.journal import decode_journal, encode_journal
-from sparkmirror.operations.steps import Journal, Note, Step, finish_steps, give_up_step, take_steps, undo_steps
+from sparkmirror.operations.steps import (
+    Journal,
+    Note,
+    Step,
+    Taken,
+    finish_steps,
+    give_up_step,
+    keeper,
+    take_steps,
+    undo_steps,
+)
 
 BEFORE = {"a": 1, "b": 2, "c": 3}
 AFTER = {"a": 10, "b": 20, "c": 30}
@@ -152,6 +162,41 @@ def test_a_procedure_that_is_not_through_cannot_be_finished() -> None:
         finish_steps(World())
     with pytest.raises(SparkMirrorError, match="not all steps are done"):
         finish_steps(killed_after(3))
+
+
+def test_what_is_half_undone_cannot_be_finished() -> None:
+    """Its sentence says that it is done, and a part of it is taken back."""
+    world = World()
+    take_steps(steps_of(world), world, tell)
+    world.lives = 2  # `c` is noted as being undone, and is
+    with pytest.raises(Killed):
+        undo_steps(steps_of(world), world, tell)
+    world.lives = 1_000
+    with pytest.raises(SparkMirrorError, match="`c` is being undone, and that is not done"):
+        finish_steps(world)
+    take_steps(steps_of(world), world, tell)
+    finish_steps(world)
+    assert world.values == AFTER
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize(
+    "theirs", [Journal(), Journal({"a": Taken({"before": 1}, undoing=True)}), Journal({"a": Taken({})}, finished=True)]
+)
+def test_who_is_at_it_while_somebody_else_ends_it_learns_of_that(theirs: Journal, keeps: bool) -> None:
+    """It is forgotten, undone or finished from another machine, while a step waits."""
+    world = World()
+
+    class Waits(Multiply):
+        def apply(self, note: Note) -> str:
+            world.journal = theirs
+            if keeps:
+                keeper("a", world)(note)
+            return "done"
+
+    with pytest.raises(SparkMirrorError, match="While the step `a` was applied, somebody else has undone, finished or"):
+        take_steps([Waits("a", world)], world, tell)
+    assert world.journal == theirs
 
 
 def test_a_step_whose_cluster_is_gone_is_named_when_it_cannot_be_taken_back() -> None:
