@@ -146,6 +146,7 @@ def _readiness(_: str) -> dict[str, Any]:
         "at_ms": time.time_ns() // 1_000_000, "source_answers": True, "records_behind": 33, "seconds_behind": 12.5,
         "identical_offsets": 4,
         "unknown": [], "behind": [behind], "groups": {"billing": group}, "differences": ["audit: retention.ms differs"],
+        "in_step": None,
     }  # fmt: skip
 
 

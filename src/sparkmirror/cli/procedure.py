@@ -174,7 +174,7 @@ def _count(repeats: int | None) -> str:
 
 def _differences(found: "Readiness") -> list[str]:
     if not found.differences:
-        return ["topics, settings and ACLs are in step"] if found.source_answers else []
+        return [found.in_step] if found.in_step else []
     return [
         "not in step yet:",
         *(f"  {sentence}" for sentence in found.differences[:_SHOWN_MAX]),

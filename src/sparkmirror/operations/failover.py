@@ -8,7 +8,7 @@ offset is always that of the next record to read.
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
@@ -17,6 +17,15 @@ from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.ledger.translate import TargetLogs, Translate, Translated, downstream_now, keeps_none, settle_known
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.operations.identical_offsets import NONE_IDENTICAL, Identical
+
+IN_STEP: Final = ("topics", "settings", "ACLs")
+"""What jobs of a flow keep like the source's."""
+
+
+def list_words(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *before, last = words
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ class Readiness:
     """The readiness of one flow. `differences` are sentences about changes that a round of its sync jobs would make
     on the target now. `unknown` are partitions whose high watermark the source does not give, with the reason.
     `identical` says which partitions have their offsets on both clusters, `topic_ids` of which topics of the target
-    the places are."""
+    the places are. `compared` are those of IN_STEP that were looked at."""
 
     flow: FlowName
     source_answers: bool
@@ -110,6 +119,16 @@ class Readiness:
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
     identical: Identical = NONE_IDENTICAL
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
+
+    @property
+    def in_step(self) -> str:
+        """What does not differ, in a sentence; "" where something does, or nothing was compared."""
+        if self.differences or not self.compared:
+            return ""
+        left = [one for one in IN_STEP if one not in self.compared]
+        also = f"; {list_words(left)} are not copied, and were not compared" if left else ""
+        return f"{list_words(self.compared)} are in step{also}"
 
     @property
     def knows_ends(self) -> bool:
@@ -176,6 +195,7 @@ class Readiness:
                 for group in self.groups()
             },
             "differences": list(self.differences),
+            "in_step": self.in_step or None,
         }
 
 

@@ -18,6 +18,7 @@ from sparkmirror.ledger.translate import TargetLogs
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import ClusterPair, ledger_offsets, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.failover import (
+    IN_STEP,
     Behind,
     Readiness,
     name_beyond,
@@ -67,6 +68,7 @@ def look(flow: FlowConfig, cluster_pair: ClusterPair, *, differences: bool = Tru
             unknown=unknown,
             identical=look_at_identical(flow, cluster_pair.target, state.records),
             topic_ids=_topic_ids(logs),
+            compared=_compared(flow) if differences else (),
         )
 
 
@@ -147,6 +149,12 @@ def read_groups(admin: Admin, groups: Collection[str]) -> dict[str, GroupOffsets
 def _differences(flow: FlowConfig) -> tuple[str, ...]:
     plan = plan_flow(flow)
     return (*(change.sentence for change in plan.changes), *plan.warnings)
+
+
+def _compared(flow: FlowConfig) -> tuple[str, ...]:
+    """What `plan_flow` compares: that of the jobs which the file asks for."""
+    kept = (True, flow.sync.configs_enabled, flow.sync.acls_enabled)
+    return tuple(one for one, is_kept in zip(IN_STEP, kept, strict=True) if is_kept)
 
 
 def _ages_seconds(flow: FlowConfig, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:

@@ -1,6 +1,7 @@
 """What a failover is said to mean: losses, and what each group would read again."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sparkmirror.cli.procedure import render_readiness
 from sparkmirror.kafka.group_answers import Committed
@@ -11,6 +12,7 @@ from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.translate import Translated, Translator
 from sparkmirror.model import NO_TOPIC_ID, FlowName, TopicPartition
 from sparkmirror.operations.failover import (
+    IN_STEP,
     GroupPlace,
     Readiness,
     Resume,
@@ -203,3 +205,15 @@ def test_a_group_that_read_what_came_from_the_target_goes_on_at_the_original() -
     )  # fmt: skip
     assert resumed(exact=True, stands=50).planned == Resume(50, 0)
     assert resumed(exact=False, stands=3).planned == Resume(35, None, certain=False)
+
+
+def test_in_step_is_said_of_nothing_that_was_not_compared() -> None:
+    """After the last step nothing is compared; and a flow may copy no ACLs."""
+    ready = Readiness(FLOW, True, (), ())
+    assert "in step" not in "\n".join(page_lines(render_readiness(ready)))
+    assert ready.as_json()["in_step"] is None
+    some = replace(ready, compared=("topics", "settings"))
+    said = "topics and settings are in step; ACLs are not copied, and were not compared"
+    assert said in "\n".join(page_lines(render_readiness(some))) and some.as_json()["in_step"] == said
+    assert replace(ready, compared=IN_STEP).in_step == "topics, settings and ACLs are in step"
+    assert replace(ready, compared=IN_STEP, differences=("create A.new",)).in_step == ""

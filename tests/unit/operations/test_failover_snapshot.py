@@ -144,3 +144,20 @@ def test_who_only_looks_learns_of_it(source: Admin | None, silent: Admin) -> Non
     assert found.differences == (
         f"B does not tell the ends of A.orders-0 ({SILENT}): where groups go on there is not known",
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "compared"),
+    [
+        ((), ("topics", "settings", "ACLs")),
+        (("sync.topic.acls.enabled = false",), ("topics", "settings")),
+        (("sync.topic.acls.enabled = false", "sync.topic.configs.enabled = false"), ("topics",)),
+    ],
+)
+def test_what_the_flow_does_not_keep_in_step_counts_as_not_compared(
+    lines: tuple[str, ...], compared: tuple[str, ...], silent: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failover_snapshot, "_differences", lambda _: ())
+    pair = ClusterPair(admin("A"), silent)
+    assert failover_snapshot.look(flow_of(*lines), pair).compared == compared
+    assert failover_snapshot.look(flow_of(*lines), pair, differences=False).compared == ()

@@ -42,7 +42,7 @@ export class Failover {
     const groups = Object.entries(found.groups);
     const stuck = groups.filter(([, group]) => group.repeats_planned === null).length;
     const moves = !groups.length ? ["RUNNING", "No group has committed offsets of mirrored topics."] : stuck ? ["WAITING", `${stuck} of ${plural(groups.length, "group")} cannot be translated everywhere.`] : ["RUNNING", `${plural(groups.length, "group")} can move.`];
-    const same = found.differences.length ? ["WAITING", `${plural(found.differences.length, "difference")} of topics, settings or ACLs.`] : ["RUNNING", "Topics, settings and ACLs are in step."];
+    const same = found.differences.length ? ["WAITING", `${plural(found.differences.length, "difference")} of topics, settings or ACLs.`] : found.in_step ? ["RUNNING", `${found.in_step[0].toUpperCase()}${found.in_step.slice(1)}.`] : null;
     const line = ([state, text]) => h("li", {}, badge(state, { RUNNING: "ready", WAITING: "look", FAILED: "loss" }[state]), h("span", {}, text));
     const unclear = found.identical_offsets_unknown;
     const kept = found.identical_offsets || unclear ? [unclear ? "WAITING" : "RUNNING", `Offsets are identical in ${plural(found.identical_offsets, "partition")}${unclear ? ` (of ${count(unclear)} it is not known)` : ""}${found.identical_offsets ? ": programs that keep their own go on with them" : ""}.`] : null;
