@@ -4,15 +4,19 @@ Run at start and at intervals; the plan is made in `sync.configs`, pure.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_name
 from sparkmirror.kafka.topic_settings import alter_topics
 from sparkmirror.kafka.wire.raw_answer import SettingsAnswer
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.configs import ResetConfig, SetConfig, SettingsPair, plan_configs
 from sparkmirror.sync.topics import TopicRules
+
+_NAMED_MAX: Final = 10
 
 
 class ConfigSync:
@@ -49,7 +53,9 @@ class ConfigSync:
             pairs = answers.read()
             asked = {pair.name: pair.source_topic for pair in pairs if pair.is_for_starts}
             self._unfilled = self._find_unfilled(asked) if asked else ()
-            self._planned, self._seen = plan_configs(pairs, self._rules.configs, self._unfilled), seen
+            plan = plan_configs(pairs, self._rules.configs, self._unfilled)
+            unread = (*_name_refused(self._source, answers.source), *_name_refused(self._target, answers.target))
+            self._planned, self._seen = Plan(plan.changes, (*plan.warnings, *unread)), seen
         return self._planned
 
     def apply(self, plan: Plan) -> Sequence[str]:
@@ -60,6 +66,18 @@ class ConfigSync:
             elif isinstance(change, ResetConfig):
                 settings[change.name][change.key] = None
         return [str(failure) for failure in alter_topics(self._target, settings)]
+
+
+def _name_refused(cluster: Admin, answer: SettingsAnswer) -> Iterator[str]:
+    """A sentence for each error that kept settings from being read; of a topic that is deleted at this moment none."""
+    by_code: dict[int, list[str]] = defaultdict(list)
+    for name, code in sorted(answer.refused.items()):
+        by_code[code].append(name)
+    for code, names in sorted(by_code.items()):
+        if code != UNKNOWN_TOPIC_OR_PARTITION:
+            more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+            shown = ", ".join(names[:_NAMED_MAX])
+            yield f"{cluster.alias} does not show the settings of {shown}{more} ({error_name(code)}): none are copied."
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,10 @@ RULES = TopicRules(is_mirrored=lambda name: name != "private", remote_name=lambd
 class Told:
     """Stands for what brokers told of settings."""
 
-    def __init__(self, values: dict[str, str], reads: list[str]) -> None:
+    def __init__(self, values: dict[str, str], reads: list[str], refused: dict[str, int]) -> None:
         self._values = values
         self._reads = reads
+        self.refused = refused
         self.digest = repr(sorted(values.items())).encode()
 
     def read(self) -> dict[str, dict[str, ConfigEntry]]:
@@ -34,11 +35,14 @@ class Told:
 
 
 class Cluster:
-    """Stands for an admin: topics with their `retention.ms`."""
+    """Stands for an admin: topics with their `retention.ms`, and error codes instead of it."""
+
+    alias = "A"
 
     def __init__(self, **retentions: str) -> None:
         self.retentions = {name.replace("_", "."): value for name, value in retentions.items()}
         self.reads: list[str] = []
+        self.refused: dict[str, int] = {}
         self.created: list[str] = []
 
     def list_topics(self) -> dict[str, Topic]:
@@ -48,7 +52,8 @@ class Cluster:
         return {1: ("a", 1), 2: ("b", 1)}
 
     def ask_configs(self, topics: Iterable[str]) -> Told:
-        return Told({name: self.retentions[name] for name in topics}, self.reads)
+        told = {name: self.retentions[name] for name in topics if name not in self.refused}
+        return Told(told, self.reads, self.refused)
 
     def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         return self.ask_configs(topics).read()
@@ -70,6 +75,20 @@ def test_settings_that_are_as_they_were_are_not_read_again() -> None:
     assert sync.plan().changes, "as long as it is not done"
     target.retentions["A.orders"] = "2"
     assert sync.plan().changes == ()
+
+
+def test_settings_that_a_cluster_does_not_show_are_named() -> None:
+    """Without DESCRIBE_CONFIGS on one topic it was left out, and the job seemed to be well."""
+    source, target = Cluster(orders="1", bills="1", gone="1"), Cluster(A_orders="2", A_bills="1", A_gone="1")
+    target.alias = "B"
+    source.refused = {"orders": 29, "gone": 3}
+    sync = ConfigSync(source, target, RULES)  # type: ignore[arg-type]
+    said = "A does not show the settings of orders (TOPIC_AUTHORIZATION_FAILED): none are copied."
+    assert [sync.plan() for _ in range(2)] == [Plan(warnings=(said,))] * 2
+    source.refused, target.refused = {}, {f"A.{name}": 29 for name in ("bills", "orders")}
+    source.retentions["bills"] = "3"
+    (said,) = sync.plan().warnings
+    assert said.startswith("B does not show the settings of A.bills, A.orders (TOPIC_AUTH")
 
 
 def test_topics_in_step_are_thought_of_once(monkeypatch: pytest.MonkeyPatch) -> None:

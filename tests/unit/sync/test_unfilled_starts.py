@@ -1,6 +1,7 @@
 """What a person sets so that a start can be filled stays until all partitions have begun."""
 
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 from uuid import UUID
 
 import pytest
@@ -99,7 +100,9 @@ def test_a_topic_has_begun_once_each_of_its_partitions_has_a_position_in_it(view
 
 
 class Cluster:
-    """Stands for an admin with one topic."""
+    """Stands for an admin with one topic, whose settings it shows."""
+
+    refused: ClassVar[dict[str, int]] = {}
 
     def __init__(self, topic: str, entries: dict[str, ConfigEntry]) -> None:
         self.topic, self.entries, self.digest = topic, entries, b"the same"

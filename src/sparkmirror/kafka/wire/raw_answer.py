@@ -62,6 +62,8 @@ class SettingsAnswer:
 
     def __init__(self, answers: Sequence[RawAnswer]) -> None:
         self._answers = answers
+        self.refused: dict[str, int] = {}
+        """The topics that were left out when this was read, each with the error code."""
 
     @property
     def digest(self) -> bytes:
@@ -72,18 +74,19 @@ class SettingsAnswer:
         return digest.digest()
 
     def read(self) -> dict[str, dict[str, ConfigEntry]]:
-        """Settings by topic; topics that cannot be read are left out. Raises ProtocolError."""
-        return {
-            result.resource_name: {
-                entry.name: ConfigEntry(
-                    entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive)
-                )
-                for entry in result.configs
-            }
-            for answer in self._answers
-            for result in answer.decode().results
-            if result.error_code == NO_ERROR
-        }
+        """Settings by topic; topics that cannot be read are left out, and noted. Raises ProtocolError."""
+        found: dict[str, dict[str, ConfigEntry]] = {}
+        for result in (result for answer in self._answers for result in answer.decode().results):
+            if result.error_code == NO_ERROR:
+                found[result.resource_name] = {
+                    entry.name: ConfigEntry(
+                        entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive)
+                    )
+                    for entry in result.configs
+                }
+            else:
+                self.refused[result.resource_name] = result.error_code
+        return found
 
 
 class _Header:
