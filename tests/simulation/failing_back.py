@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from tests.simulation.history import Scene
 
 
-_UNSETTLED = ("Ongoing", "PrepareCommit", "PrepareAbort")
-
-
 def steps_back(scene: "Scene", pair: ClusterPair) -> list[Step]:
     source, flow = pair.source, scene.flow
     assert source is not None
@@ -75,11 +72,9 @@ def _judged_starts(scene: "Scene", pair: ClusterPair) -> WayBack:
 
 
 def _mirrored(scene: "Scene") -> dict[TopicPartition, int]:
-    """The last offset on the target of a record that lies below the ledger's position, of all positions that a reader
-    of committed records sees: those behind a transaction that is open, nobody reads yet."""
+    """The last offset on the target of a record that lies below the ledger's position, also of positions behind a
+    transaction that is open."""
     found: dict[TopicPartition, int] = {}
-    if any(one.state in _UNSETTLED for one in scene.target.coordinator.known.values()):
-        return found
     view = scene.checker.view()
     for partition in scene.sources():
         where, records = partition.where, scene.truth.of(partition.where).records

@@ -14,7 +14,6 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.ledger.gaps import Gap, list_gaps
-from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader, NoLedger
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import TopicPartition, is_another_topic
@@ -113,17 +112,19 @@ def kept_offsets(flow: FlowConfig, target: Admin, board: StatusBoard | None = No
     return KeptOffsets(look_at_identical(flow, target, view.records, board), parted)
 
 
-def position_records(flow: FlowConfig) -> Mapping[TopicPartition, PositionRecord]:
-    """SparkMirror's own records of positions, which say what the mirror had written to the target's logs when it last
-    stored one. Raises ClusterError."""
-    return _read_ledger(flow).records
+def whole_ledger(flow: FlowConfig, target: Admin) -> LedgerView:
+    """All that the ledger says, also behind transactions that are open there: their end is waited for. For callers to
+    whom a position that is older than the last one would be wrong. Raises ClusterError."""
+    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
+        ledger.read_through(target)
+        return ledger.view
 
 
-def mirrored_offsets(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
+def mirrored_offsets(flow: FlowConfig, source: Admin, view: LedgerView | None = None) -> dict[TopicPartition, int]:
     """As `ledger_offsets`, to be compared with the source's logs: without positions in the log of a topic that was made
-    again since, of whose records nothing is mirrored; where offsets are kept, also of one on the target. Raises
-    ClusterError."""
-    view = _read_ledger(flow)
+    again since, of whose records nothing is mirrored; where offsets are kept, also of one on the target. By a `view`
+    that the caller has read, or as the ledger is now. Raises ClusterError."""
+    view = _read_ledger(flow) if view is None else view
     there = source.list_topics({where.topic for where in view.positions})
     gone = _kept_in_former_logs(flow, view)
     return {

@@ -29,7 +29,7 @@ from sparkmirror.ledger.offset_map import OffsetMap
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition, is_another_topic, plain
-from sparkmirror.operations.cluster_pair import ledger_offsets, mirrored_offsets, mirrored_partitions, position_records
+from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_partitions, whole_ledger
 from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
 from sparkmirror.operations.reverse_ledger import ReverseLedger
@@ -246,8 +246,9 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     alone has gives the reverse flow nothing to begin behind. A group returns to no place beyond the mirrored records of
     the topic that the source has now: what the map knows may be of a former one."""
     partitions = mirrored_partitions(flow, source)
-    positions = mirrored_offsets(flow, source)
-    stored = ledger_offsets(flow)
+    ledger = whole_ledger(flow, target)
+    positions = mirrored_offsets(flow, source, ledger)
+    stored = {where: position.offset for where, position in ledger.positions.items()}
     former = stored.keys() - positions.keys()
     source_begins, source_ends = source.await_earliest_offsets(partitions), source.await_latest_offsets(partitions)
     divergence = plan_divergence(positions, source_begins, source_ends)
@@ -277,7 +278,7 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
         }
         places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
         lost = {*outdated, *former, *(where for where in partitions if _has_lost(state.maps, where, source_begins))}
-        records = position_records(flow) if names_stay else {}
+        records = ledger.records if names_stay else {}
         written = {where: record.extent for where, record in records.items() if where in lost}
         starts = {
             remote: max(

@@ -53,8 +53,9 @@ def empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """No partition is mirrored."""
     state = SimpleNamespace(follow=set)
     monkeypatch.setattr(failover_snapshot, "OffsetState", lambda *_: nullcontext(state))
-    for name in ("mirrored_partitions", "mirrored_offsets", "ledger_offsets"):
+    for name in ("mirrored_partitions", "mirrored_offsets"):
         monkeypatch.setattr(failback, name, lambda *_: {})
+    monkeypatch.setattr(failback, "whole_ledger", lambda *_: SimpleNamespace(positions={}))
 
 
 @pytest.mark.parametrize(("source", "target", "named"), [(LOADING, 0, "A"), (0, LOADING, "B")])

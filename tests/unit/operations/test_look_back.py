@@ -12,10 +12,14 @@ from tests.flows import flow_of
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
-from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
+from sparkmirror.ledger import connect, map_records
+from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk
 from sparkmirror.ledger.offset_map import OffsetMap
-from sparkmirror.model import Topic, TopicPartition
-from sparkmirror.operations import failback
+from sparkmirror.ledger.positions import PositionRecord, encode_key, encode_value
+from sparkmirror.ledger.view import LedgerView
+from sparkmirror.model import Position, Topic, TopicPartition
+from sparkmirror.operations import cluster_pair, failback
 from sparkmirror.operations.failback import WayBack, look_back
 
 KEEPS_NAMES = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -47,16 +51,39 @@ class Cluster:
         return {name: Topic(name, self.topic_id, 1, 1) for name in there}
 
 
+class Ledger:
+    """The flow's ledger. A killed task has left a transaction open in it, and the last positions lie behind that."""
+
+    def __init__(self) -> None:
+        self.view = LedgerView(flow_of().connector)
+
+    def read_to_end(self) -> None:
+        self._take(90)
+
+    def read_through(self, _: Admin) -> None:
+        self._take(100)
+
+    def _take(self, offset: int) -> None:
+        self.view.take_connect(connect.encode_key(self.view._connector, ORDERS), connect.encode_value(offset))
+        record = PositionRecord(Position(offset, topic_id=HERE), 1, 0, extent=Extent("orders", THERE, offset))
+        self.view.take_ours(encode_key("A", ORDERS), encode_value(record))
+
+
 def maps() -> MapView:
     """The first hundred records of `orders` lie where they did."""
     found = OffsetMap(0, THERE, HERE)
     found.append(0, 100, 0)
     view = MapView("A")
-    view.take(encode_key("A", ORDERS, ChunkName(1, 1, 1)), encode_chunk(found.as_chunk()))
+    view.take(map_records.encode_key("A", ORDERS, ChunkName(1, 1, 1)), encode_chunk(found.as_chunk()))
     return view
 
 
 Look = Callable[[str], WayBack]
+
+
+@pytest.fixture
+def known() -> MapView:
+    return maps()
 
 
 @pytest.fixture
@@ -65,21 +92,19 @@ def clusters() -> tuple[Cluster, Cluster]:
 
 
 @pytest.fixture
-def look(clusters: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch) -> Look:
+def look(clusters: tuple[Cluster, Cluster], known: MapView, monkeypatch: pytest.MonkeyPatch) -> Look:
     source, target = (cast(Admin, one) for one in clusters)
     groups = {"g": {ORDERS: Committed(40), TopicPartition("A.orders", 0): Committed(40)}}
-    state: Any = SimpleNamespace(follow=set, maps=maps())
+    state: Any = SimpleNamespace(follow=set, maps=known)
     for name, found in {
         "OffsetState": lambda *_: nullcontext(state),
         "list_all_groups": lambda _: {"g": SimpleNamespace(is_consumer=True, is_active=False)},
         "read_groups": lambda admin, _: groups if admin is target else {"g": {}},
         "mirrored_partitions": lambda *_: sorted(clusters[0].ends),
-        "mirrored_offsets": lambda *_: {ORDERS: 100},
-        "ledger_offsets": lambda *_: {ORDERS: 100},
-        "position_records": lambda _: {},
         "look_at_kept": lambda *_: (),
     }.items():
         monkeypatch.setattr(failback, name, found)
+    monkeypatch.setattr(cluster_pair, "LedgerReader", lambda *_: nullcontext(Ledger()))
     return lambda *lines: look_back(flow_of(*lines), source, target)
 
 
@@ -104,3 +129,10 @@ def test_a_topic_that_was_never_mirrored_holds_up_nothing(look: Look, clusters: 
     found = look(KEEPS_NAMES)
     assert found.starts == {ORDERS: 100}
     assert [one.partition for one in found.divergence] == [LATE]
+
+
+@pytest.mark.parametrize("known", [MapView("A")])
+def test_the_reverse_flow_starts_behind_positions_that_an_open_transaction_hides(look: Look) -> None:
+    """Read as far as it is committed, the ledger would have records copied back that came from the old primary."""
+    found = look(KEEPS_NAMES)
+    assert (found.starts, found.divergence) == ({ORDERS: 100}, ())
