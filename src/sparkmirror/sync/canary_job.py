@@ -52,6 +52,8 @@ class CanaryJob:
         self._state = CanaryState(uuid.uuid4().hex[:12])
         self._sent_at: dict[int, tuple[float, int]] = {}
         self._clocks_at = 0.0
+        self._next: int | None = None
+        """The first offset on the target that has not been read, None before anything was."""
 
     def __call__(self) -> None:
         """Raises ClusterError if a cluster does not answer."""
@@ -81,11 +83,14 @@ class CanaryJob:
 
     def _follow(self, opened: "_Opened") -> TopicTail | None:
         """Follows the probes' topic on the target from its end on, once the mirror has created it; before, no probe is
-        sent."""
+        sent. After a failure it goes on where it was: what has arrived meanwhile is not lost."""
         if self._home.topic not in opened.target.list_topics([self._home.topic]):
             return None
+        end = opened.target.await_end(self._home)
+        begin = opened.target.await_earliest_offsets([self._home]).get(self._home, end)
+        self._next = end if self._next is None else min(max(self._next, begin), end)
         tail = self._connections.enter_context(open_tail(self._flow.target, "canary", [self._home]))
-        tail.seek(self._home, opened.target.await_end(self._home))
+        tail.seek(self._home, self._next)
         return tail
 
     def _send(self, opened: "_Opened") -> None:
@@ -102,6 +107,7 @@ class CanaryJob:
             time.sleep(seconds_max)
             return
         for record in self._tail.poll(seconds_max):
+            self._next = record.offset + 1
             number = probe_number(record.value, self._state.run)
             if number is not None:
                 self._arrive(number)

@@ -1,6 +1,7 @@
 """What a canary makes of probes that arrive, come twice, are overtaken, or are somebody else's."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from tests.manual_clock import ManualClock
 
 from sparkmirror.config.flow.flows import FlowConfig, load_config
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.model import TopicPartition
 from sparkmirror.sync import canary_job
@@ -15,6 +17,7 @@ from sparkmirror.sync.canary_job import CLOCK_TOPIC, CanaryJob
 from sparkmirror.telemetry.board import StatusBoard
 
 HOME = TopicPartition("A.sparkmirror-canary-B", 0)
+FOLLOW = CanaryJob._follow
 
 
 class Clusters:
@@ -104,3 +107,58 @@ def test_probes_arrive_once_and_those_that_are_overtaken_are_lost(flow: FlowConf
     assert state.latency.count == 2
     assert state.oldest_sent_ms is not None
     assert (state.source_skew_seconds, state.target_skew_seconds) == (0.25, 0.25)
+
+
+class FailingClusters(Clusters):
+    """The target's topic is a log that is read from where the tail stands; the source fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[bytes] = []
+        self.at = 0
+        self.is_up = True
+
+    def await_end(self, _: TopicPartition) -> int:
+        return 40 + len(self.log)
+
+    def await_earliest_offsets(self, _: object) -> dict[TopicPartition, int]:
+        return {HOME: 40}
+
+    def seek(self, _: TopicPartition, offset: int) -> None:
+        self.at = offset
+
+    def write(self, topic: str, records: list[tuple[bytes, bytes]]) -> None:
+        if not self.is_up and topic == "sparkmirror-canary-B":
+            raise ClusterUnreachable("A does not answer")
+        super().write(topic, records)
+
+    def poll(self, _: float) -> list[TailRecord]:
+        found = [TailRecord(HOME, 40 + at, 0, None, value) for at, value in enumerate(self.log) if 40 + at >= self.at]
+        self.at = self.await_end(HOME)
+        return found
+
+
+def test_a_probe_that_arrives_while_a_cluster_is_away_is_not_lost(
+    flow: FlowConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = FailingClusters()
+    both.log.append(b"of an earlier run")
+    monkeypatch.setattr(canary_job, "_Opened", lambda *_: both)
+    monkeypatch.setattr(canary_job, "open_tail", lambda *_: nullcontext(both))
+    monkeypatch.setattr(CanaryJob, "_follow", FOLLOW)
+    job = new_job(flow)
+    job()
+    both.log.append(both.probes[0])
+    job()
+    job()
+    both.is_up = False
+    with pytest.raises(ClusterUnreachable):
+        job()
+    both.log += both.probes[1:]
+    both.is_up = True
+    job()
+    both.log.append(both.probes[-1])
+    job()
+    state = both.board.canary
+    assert state is not None
+    assert (state.sent, state.arrived, state.lost) == (5, 4, 0)
