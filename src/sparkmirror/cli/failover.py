@@ -60,15 +60,16 @@ def _execute_status(args: argparse.Namespace) -> int:
 
 
 def _execute_drill(args: argparse.Namespace) -> int:
-    """Prepares each step and prints. Raises as the run would."""
-    from sparkmirror.operations.cluster_pair import open_sides
+    """Prepares each step and prints. Raises as the run would, and also where the source answers in part: it is asked
+    what an unplanned failover would lose."""
+    from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
     from sparkmirror.operations.failover_snapshot import look
 
     flow = one_flow(args)
     with open_sides(flow, "failover") as cluster_pair:
         found = look(flow, cluster_pair)
         _print(args, [found])
-        rehearse(_steps(flow, cluster_pair, args))
+        rehearse(_steps(flow, ClusterPair(None, cluster_pair.target) if args.unplanned else cluster_pair, args))
     tell("drill", "nothing was changed")
     return 0
 
@@ -83,7 +84,7 @@ def _execute_run(args: argparse.Namespace) -> int:
     journal = journal_of(flow, "failover")
     if end(args, journal):
         return 0
-    with open_sides(flow, "failover") as cluster_pair:
+    with open_sides(flow, "failover", asks_source=args.undo or not args.unplanned) as cluster_pair:
         if args.undo:
             undo_steps(_all_steps(flow, cluster_pair, args), journal, tell)
             return 0

@@ -109,7 +109,7 @@ def _loss(found: "Readiness") -> list[str]:
     if not found.source_answers:
         heard = "never" if found.heard_seconds is None else f"{show_age(found.heard_seconds)} ago"
         return [
-            f"cluster {found.flow.source} does not answer: what it has beyond the mirror is not known",
+            f"cluster {found.flow.source} does not answer, or was not asked: what is on it alone is not known",
             f"the mirror stored its last position {heard}",
         ]
     if not found.behind and not found.unknown:

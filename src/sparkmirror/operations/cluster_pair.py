@@ -26,17 +26,20 @@ _READ_SECONDS_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterPair:
-    """Connections to both clusters; `source` is None if the source does not answer."""
+    """Connections to both clusters; `source` is None if the source does not answer, or is not asked."""
 
     source: Admin | None
     target: Admin
 
 
 @contextmanager
-def open_sides(flow: FlowConfig, purpose: str) -> Iterator[ClusterPair]:
+def open_sides(flow: FlowConfig, purpose: str, *, asks_source: bool = True) -> Iterator[ClusterPair]:
     """Opens both. Raises ClusterError if the target does not answer; waits 10 s for the source and goes on without
-    it."""
+    it. A source that is given up is not asked: what is left of it may refuse, or answer for one broker alone."""
     with open_admin(flow.target, purpose) as target:
+        if not asks_source:
+            yield ClusterPair(None, target)
+            return
         try:
             source = open_admin(flow.source, purpose)
         except ClusterUnreachable:
