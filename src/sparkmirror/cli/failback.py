@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
     from sparkmirror.kafka.admin import Admin
     from sparkmirror.operations.failback import WayBack
+    from sparkmirror.operations.parted_logs import PartedLogs
     from sparkmirror.views.table import Page
 
 _PLAN = "Say what only the old primary has, and where groups would go on there. Changes nothing."
@@ -48,7 +49,7 @@ def _add_accept(parser: argparse.ArgumentParser) -> None:
         help="leave the other cluster's records out up to the end of the old primary's log, and keep offsets behind it "
         "(default: append them, at offsets of their own)",
     )
-    parser.add_argument("--undo", action="store_true", help="refuse partitions again that were accepted so")
+    parser.add_argument("--undo", action="store_true", help="refuse again where records were to be appended")
     parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the ledger")
     add_execute(parser)
 
@@ -65,10 +66,8 @@ def _execute_accept(args: argparse.Namespace) -> int:
         raise ConfigError(f"{flow.name} keeps no offsets", "set `preserve.offsets.enabled = true`", file=args.file)
     with _both(flow) as (source, target):
         logs = PartedLogs(flow, source, target, Selection(args.topic, args.partition))
-        if args.undo and args.execute:
-            revoked = logs.revoke()
-            show(args, [str(where) for where in revoked], lambda: [*(f"{where} is refused again" for where in revoked)])
-            return 0
+        if args.undo:
+            return _revoke(args, logs)
         partings = logs.look(leaves_out=args.leave_out)
         names = flow.name.source, flow.name.target
         lines: Page = [one.sentence(*names) for one in partings] or ["no logs part"]
@@ -78,6 +77,16 @@ def _execute_accept(args: argparse.Namespace) -> int:
     if not args.execute:
         say("nothing was changed: --execute does it")
     return 1 if any(one.refusal for one in partings) else 0
+
+
+def _revoke(args: argparse.Namespace, logs: "PartedLogs") -> int:
+    found = logs.revoke() if args.execute else logs.accepted()
+    what = "is refused again" if args.execute else "would be refused again"
+    lines: Page = [f"{where} {what}" for where in found] or ["no records are to be appended: nothing can be taken back"]
+    show(args, [str(where) for where in found], lambda: lines)
+    if not args.execute:
+        say("nothing was changed: --execute does it")
+    return 0
 
 
 def _execute_plan(args: argparse.Namespace) -> int:

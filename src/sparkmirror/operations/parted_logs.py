@@ -138,9 +138,14 @@ class PartedLogs:
     def _write_ours(self, records: Mapping[TopicPartition, PositionRecord]) -> None:
         self._ledger.write_ours({where: encode_value(record).decode() for where, record in records.items()})
 
+    def accepted(self) -> list[TopicPartition]:
+        """The partitions to which records are to be appended. Raises ClusterError."""
+        return [where for where in sorted(self._ledger.read().accepted) if self._chosen.covers(where)]
+
     def revoke(self) -> list[TopicPartition]:
-        """The partitions to which records were to be appended: the reverse flow refuses them again."""
-        found = [where for where in sorted(self._ledger.read().accepted) if self._chosen.covers(where)]
+        """Those of `accepted`, which the reverse flow refuses again. What is left out stays so: its position is beyond
+        that."""
+        found = self.accepted()
         self._ledger.write_accepted(dict.fromkeys(found))
         return found
 
