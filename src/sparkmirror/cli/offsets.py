@@ -200,7 +200,7 @@ def _checkpoints(config: "MirrorConfig", args: argparse.Namespace, reset: "Reset
         return found
     for flow in config.flows:
         if flow.name.target == args.cluster:
-            found |= group_checkpoints(flow, reset.group)
+            found |= group_checkpoints(flow, reset.group, reset.topics)
     return found
 
 

@@ -11,7 +11,8 @@ from sparkmirror.kafka.groups import read_group_offsets
 from sparkmirror.ledger.translate import Translated
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.operations.cluster_pair import open_sides
-from sparkmirror.sync.offset_state import OffsetState, read_target_logs
+from sparkmirror.policy.filters import name_matcher
+from sparkmirror.sync.offset_state import OffsetState, read_target_logs, target_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,16 @@ def translate_group(flow: FlowConfig, group: str) -> list[Answer]:
     return translate_offsets(flow, sorted((where, one.offset) for where, one in committed.items()))
 
 
-def group_checkpoints(flow: FlowConfig, group: str) -> GroupOffsets:
-    """The group's offsets by the last checkpoints, in the target's present logs; the source is not asked. A
-    partition whose log the target does not give is left out. Raises ClusterError."""
+def group_checkpoints(flow: FlowConfig, group: str, topics: str = "") -> GroupOffsets:
+    """The group's offsets by the last checkpoints, in the target's present logs; the source is not asked. With the
+    expression `topics` those of target topics whose whole name matches. Leaders are waited for: raises ClusterError,
+    and OffsetsUnknown."""
+    is_chosen = name_matcher(topics)
     with open_admin(flow.target, "offsets") as target, OffsetState(flow, None, target) as state:
         state.follow()
-        mine = [one for (name, _), one in state.checkpoints.items() if name == group]
-        logs, sources = read_target_logs(target, {one.partition for one in mine}), state.sources()
+        mine = [one for (name, at), one in state.checkpoints.items() if name == group and is_chosen(at.topic)]
+        ends = target.await_latest_offsets({one.partition for one in mine})
+        logs, sources = target_logs(target, ends), state.sources()
         places = [(one, state.now(one, sources, logs)) for one in mine]
         return {one.partition: Committed(at, one.metadata) for one, at in places if at is not None}
 
