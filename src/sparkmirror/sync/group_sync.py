@@ -110,6 +110,8 @@ class GroupRound:
         self._seen: dict[TopicPartition, UUID] = {}
         self._told: set[str] = set()
         self._failed: dict[str, SparkMirrorError] = {}
+        self._unsure: dict[str, GroupOffsets] = {}
+        """Commits of this round that were not answered: they may stand."""
         self.groups: list[str] = []
         self.counts = GroupCounts()
 
@@ -132,7 +134,7 @@ class GroupRound:
 
     def plan(self, state: OffsetState) -> RoundPlan:
         """Begin a round: the records to write to the checkpoints topic now. Raises ClusterError."""
-        self._failed = {}
+        self._failed, self._unsure = {}, {}
         committed, failed = self._source_groups.committed(self.groups)
         self._tell(failed)
         wanted = {group: followed_offsets(self._flow, offsets) for group, offsets in committed.items()}
@@ -191,11 +193,12 @@ class GroupRound:
         self._tell(failed)
         writes, left = plan_take_back(renewals, active, on_target, self._places)
         self._name(left)
-        written = {write.group: write.offsets for write in writes if self._write(write.group, write.offsets)}
-        if written:
-            self._restore(self._commits.overtaken(before, on_target, written))
+        wanted = {write.group: write.offsets for write in writes}
+        written = self._write_all(wanted)
+        if written or self._unsure:
+            self._restore(self._commits.overtaken(before, on_target, self._unsure | written))
         away = {group for group, problem in failed.items() if not isinstance(problem, AuthorizationFailed)}
-        unsettled = away | ({write.group for write in writes} - written.keys())
+        unsettled = away | {group for group, offsets in wanted.items() if written.get(group) != offsets}
         if unsettled:
             self._looks_at = 0.0
             self._seen = {}
@@ -225,10 +228,10 @@ class GroupRound:
         }
         now = time.monotonic()
         self._settled.update(dict.fromkeys(on_target.keys() - writes.keys(), now))
-        written = {group: offsets for group, offsets in writes.items() if self._write(group, offsets)}
-        self._settled.update(dict.fromkeys(written, now))
-        if written:
-            self._restore(self._commits.overtaken(before, on_target, written))
+        written = self._write_all(writes)
+        self._settled.update({group: now for group, offsets in written.items() if offsets == writes[group]})
+        if written or self._unsure:
+            self._restore(self._commits.overtaken(before, on_target, self._unsure | written))
             self._doubt(written, logs)
 
     def _active(self) -> frozenset[str]:
@@ -279,23 +282,29 @@ class GroupRound:
                 wanted[group][partition] = checkpoint
         return wanted
 
-    def _write(self, group: str, offsets: GroupOffsets) -> bool:
-        """Commit; whether all was committed. A group that has become active meanwhile is left to its members."""
+    def _write_all(self, writes: Mapping[str, GroupOffsets]) -> dict[str, GroupOffsets]:
+        """What was committed, by group: brokers may refuse some partitions of one, and take the others."""
+        written = {group: self._write(group, offsets) for group, offsets in writes.items()}
+        return {group: offsets for group, offsets in written.items() if offsets}
+
+    def _write(self, group: str, offsets: GroupOffsets) -> GroupOffsets:
+        """Commit; what was committed. A group that has become active meanwhile is left to its members."""
         try:
             refused = self._target_groups.commit(group, offsets)
         except GroupIsActive:
-            return False
+            return {}
         except SparkMirrorError as problem:
             self._tell({group: problem})
-            return False
+            self._unsure |= {} if isinstance(problem, AuthorizationFailed) else {group: offsets}
+            return {}
         self.counts.moved += len(offsets) - len(refused)
         self._tell({str(partition): problem for partition, problem in refused.items()})
-        return not refused
+        return {where: one for where, one in offsets.items() if where not in refused}
 
     def _restore(self, overtaken: Mapping[str, GroupOffsets]) -> None:
         """Gives back what others committed between our look and our commit: Kafka knows no compare-and-set."""
-        for group, offsets in overtaken.items():
-            if self._write(group, offsets):
+        for group, lost in overtaken.items():
+            if offsets := self._write(group, lost):
                 self.counts.restored += len(offsets)
                 log.warning(
                     "%s: group %s committed on %s while it was being synced; its own offsets were restored (%s).",
