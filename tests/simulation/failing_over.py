@@ -44,7 +44,7 @@ _FOLLOW_SECONDS = 30.0
 _QUIET_SECONDS = 1.0
 _MIGRATES_SHARE = 0.35
 _BACK = "failback"
-_Judge = Callable[[Mapping[TopicPartition, int], float], None]
+_Judge = Callable[[Note, float], None]
 
 
 class _JudgedDrain(Drain):
@@ -57,7 +57,7 @@ class _JudgedDrain(Drain):
     def apply(self, note: Note) -> str:
         began = SYSTEM_CLOCK.monotonic()
         sentence = super().apply(note)
-        self._judge(restore_offsets(note["ends"]), began)
+        self._judge(note, began)
         return sentence
 
 
@@ -156,7 +156,7 @@ class Person:
         else:
             self._judge_fence(journal, steps)
             noted = next(step.name for step in steps if "ends" in journal.steps[step.name].note)
-            self._judge(restore_offsets(journal.steps[noted].note["ends"]), began)
+            self._judge_note(journal.steps[noted].note, began)
 
     def _judge_fence(self, journal: Journal, steps: Sequence[Step]) -> None:
         """A procedure that says at its end that topics of the source are fenced, in this run or a former one, has its
@@ -177,9 +177,9 @@ class Person:
         keep = keeper(Fence.name, journal) if kind == "failover" else keeper(Follow.name, journal, part=Fence.name)
         fence = _JudgedFence(flow, pair.source, keep, self._claim)
         if kind == "failover" and self.fences:
-            return [fence, _JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge), groups]
+            return [fence, _JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge_note), groups]
         if kind == "failover":
-            return [_JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge), groups]
+            return [_JudgedDrain(flow, pair.source, _DRAIN_SECONDS, self._judge_note), groups]
         cut_over = CutOver(_QUIET_SECONDS, fence, self.fences)
         follow = Follow(flow, pair.source, cut_over, self._mirror_until, tell)
         return [Copy(flow, pair.source, self._copy), follow, groups]
@@ -220,6 +220,13 @@ class Person:
                     return True
             world.sleep(0.5)
         return False
+
+    def _judge_note(self, note: Note, began: float) -> None:
+        """Of a topic that was made again since, nothing that the former one held is waited for."""
+        now = {name: str(topic.topic_id) for name, topic in self._scene.source.topics.items()}
+        ends = restore_offsets(note["ends"])
+        same = {where: end for where, end in ends.items() if now.get(where.topic) == note["ids"].get(where.topic)}
+        self._judge(same, began)
 
     def _judge(self, ends: Mapping[TopicPartition, int], began: float) -> None:
         """What is said to be mirrored is, where the log is still the one that the first step has looked at."""

@@ -16,7 +16,7 @@ from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import GroupIsActive, GroupOffsetsClient, delete_group_offsets
 from sparkmirror.ledger.checkpoints import is_forward
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, is_another_topic
 from sparkmirror.operations.cluster_pair import known_partitions, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.steps import Keep, Note
 from sparkmirror.sync.acls import fence_of
@@ -118,18 +118,19 @@ class Drain:
 
     def prepare(self) -> Note:
         """The ends to reach. Raises OffsetsUnknown while the end of a partition is not known."""
-        return {"ends": store_offsets(find_ends(self._flow, self._source))}
+        return note_ends(self._flow, self._source)
 
     def apply(self, note: Note) -> str:
         """Waits. Raises SparkMirrorError that names the missing records when the time is over, and OffsetsUnknown."""
-        ends, now = restore_offsets(note["ends"]), find_ends(self._flow, self._source)
+        ends, now = noted_ends(note, self._source), find_ends(self._flow, self._source)
         ends |= {where: max(end, ends.get(where, 0)) for where, end in now.items()}
         ends_at = time.monotonic() + self._seconds_max
         while behind := plan_lacking(ends, mirrored_offsets(self._flow, self._source)):
             if time.monotonic() > ends_at:
                 raise SparkMirrorError(
                     f"{self._flow.name}: not drained in {self._seconds_max:g} s: {name_lacking(behind)}.",
-                    "Does the mirror run? `failover run` again goes on; --unplanned gives up what is missing.",
+                    "Does the mirror run? `failover run` again goes on; --unplanned gives up what is missing. After a "
+                    "topic was deleted here, --forget and begin again.",
                 )
             self._source.connection.wait(_POLL_SECONDS)
         return f"all {len(ends)} partitions are mirrored up to where they ended when this step began"
@@ -289,6 +290,23 @@ def find_ends(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
     partitions = mirrored_partitions(flow, source)
     starts, ends = source.await_earliest_offsets(partitions), source.await_latest_offsets(partitions)
     return {where: end for where, end in ends.items() if end > starts.get(where, 0)}
+
+
+def note_ends(flow: FlowConfig, source: Admin) -> Note:
+    """The ends to reach, and the ids of the topics that they are of. Raises OffsetsUnknown."""
+    before = source.list_topics()  # before the ends: a topic that is made again in between is not held to the former's
+    ends = find_ends(flow, source)
+    names = sorted({where.topic for where in ends} & before.keys())
+    return {"ends": store_offsets(ends), "ids": {name: str(before[name].topic_id) for name in names}}
+
+
+def noted_ends(note: Note, source: Admin) -> dict[TopicPartition, int]:
+    """The ends of the note, without those of topics that were made again since: what such a one lacks never comes."""
+    now = source.list_topics(note["ids"])
+    other = {
+        name for name, noted in note["ids"].items() if name in now and is_another_topic(UUID(noted), now[name].topic_id)
+    }
+    return {where: end for where, end in restore_offsets(note["ends"]).items() if where.topic not in other}
 
 
 def store_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:

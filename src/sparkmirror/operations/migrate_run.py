@@ -16,11 +16,10 @@ from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_parti
 from sparkmirror.operations.failover import plan_behind
 from sparkmirror.operations.failover_run import (
     Fence,
-    find_ends,
     name_lacking,
+    note_ends,
+    noted_ends,
     plan_lacking,
-    restore_offsets,
-    store_offsets,
 )
 from sparkmirror.operations.steps import Note, Teller
 
@@ -54,15 +53,16 @@ class Copy:
 
     def prepare(self) -> Note:
         """The ends to reach. Raises OffsetsUnknown while the end of a partition is not known."""
-        return {"ends": store_offsets(find_ends(self._flow, self._source))}
+        return note_ends(self._flow, self._source)
 
     def apply(self, note: Note) -> str:
         """Copies. Raises the mirror's errors, and SparkMirrorError when it was stopped before the end."""
         self._copy()
-        ends = restore_offsets(note["ends"])
+        ends = noted_ends(note, self._source)
         if lacking := plan_lacking(ends, mirrored_offsets(self._flow, self._source)):
             raise SparkMirrorError(
-                f"{self._flow.name}: the copy was stopped: {name_lacking(lacking)}.", "Run it again: it goes on there."
+                f"{self._flow.name}: the copy was stopped: {name_lacking(lacking)}.",
+                "Run it again: it goes on there. After a topic was deleted on the source, --forget and begin again.",
             )
         return f"all that {len(ends)} partitions held when this step began is copied"
 

@@ -4,19 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.flows import flow_of
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.answers import AclBinding
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations import failover_run
 from sparkmirror.operations.failover_run import Drain, Fence
 from sparkmirror.operations.steps import Journal, Note, keeper, take_steps, undo_steps
 from sparkmirror.sync.acls import fence_of
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
+FORMER, AGAIN = UUID(int=1), UUID(int=2)
 
 
 @dataclass
@@ -28,6 +30,10 @@ class Source:
     acls: set[AclBinding] = field(default_factory=set)
     is_up: bool = True
     alias: str = "A"
+    topic_id: UUID = FORMER
+
+    def list_topics(self, _: object = None) -> dict[str, Topic]:
+        return {where.topic: Topic(where.topic, self.topic_id, 1, 1) for where in self.ends}
 
     @property
     def connection(self) -> Any:
@@ -96,6 +102,17 @@ def test_a_drain_does_not_forget_an_end_that_its_source_no_longer_tells(source: 
     source.mirrored = {ORDERS: 40}
     with pytest.raises(SparkMirrorError, match="orders-0 lacks 60"):
         drain.apply(note)
+
+
+def test_a_drain_waits_for_nothing_of_a_topic_that_was_made_again(source: Source) -> None:
+    """What the former one held, and what is not mirrored of it, never comes."""
+    drain = Drain(flow_of(), source, 0.0)  # type: ignore[arg-type]
+    note = drain.prepare()
+    source.topic_id, source.ends = AGAIN, {ORDERS: 10}
+    with pytest.raises(SparkMirrorError, match="orders-0 lacks 10"):
+        drain.apply(note)
+    source.mirrored = {ORDERS: 10}
+    assert "all 1 partitions" in drain.apply(note)
 
 
 def test_a_fence_that_is_begun_again_takes_in_new_topics_and_lifts_them_too(source: Source) -> None:

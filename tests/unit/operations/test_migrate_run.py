@@ -4,16 +4,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
-from sparkmirror.model import FlowName, TopicPartition
+from sparkmirror.model import FlowName, Topic, TopicPartition
 from sparkmirror.operations import failover_run, migrate_run
 from sparkmirror.operations.migrate_run import Copy, CutOver, Follow, Prove
 
 HERE = TopicPartition("orders", 0)
+FORMER, AGAIN = UUID(int=1), UUID(int=2)
 
 
 class Flow:
@@ -26,6 +28,10 @@ class Source:
 
     end: int = 100
     unknown: Mapping[TopicPartition, str] = field(default_factory=dict)
+    topic_id: UUID = FORMER
+
+    def list_topics(self, _: object = None) -> dict[str, Topic]:
+        return {"orders": Topic("orders", self.topic_id, 1, 1)}
 
     def earliest_offsets(self, _: object) -> LogOffsets:
         return LogOffsets("A", {HERE: 0})
@@ -71,6 +77,14 @@ def test_a_copy_that_was_stopped_is_not_done(ledger: Ledger) -> None:
     step = copy(ledger, 60)
     with pytest.raises(SparkMirrorError, match="orders-0 lacks 40"):
         step.apply(step.prepare())
+
+
+def test_a_copy_lacks_nothing_of_a_topic_that_was_made_again(ledger: Ledger) -> None:
+    source = Source()
+    step = Copy(Flow(), source, lambda: None)  # type: ignore[arg-type]
+    note = step.prepare()
+    source.topic_id, ledger.offset = AGAIN, 10
+    assert "is copied" in step.apply(note)
 
 
 class Fence:
