@@ -71,12 +71,12 @@ def _execute_run(args: argparse.Namespace) -> int:
     config = read_file(args)
     flow = only_flow(config, args)
     journal = journal_of(flow, "migrate")
+    if end(args, journal):  # the source may be gone by then
+        return 0
     with open_sides(flow, "migrate") as cluster_pair:
         if cluster_pair.source is None:
             raise ClusterUnreachable(f"Cluster {flow.name.source} does not answer.", "A migration needs both.")
         steps = _steps(config, flow, (cluster_pair.source, cluster_pair.target), journal, args)
-        if end(args, journal):
-            return 0
         if args.undo:
             undo_steps(steps, journal, tell)
             return 0
