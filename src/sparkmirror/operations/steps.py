@@ -173,8 +173,13 @@ def finish_steps(store: JournalStore) -> None:
             f"There is nothing to finish: `{half_undone[0]}` is being undone, and that is not done.",
             "Repeat --undo, or run it to its end first.",
         )
-    if not journal.steps or not all(taken.sentence for taken in journal.steps.values()):
-        raise SparkMirrorError("There is nothing to finish: not all steps are done.", "Run it to its end first.")
+    undone = [f"`{name}`" for name, taken in journal.steps.items() if not taken.sentence]
+    if undone or not journal.steps:
+        which = f", {', '.join(undone)} is begun" if undone else ""
+        raise SparkMirrorError(
+            f"There is nothing to finish: not all steps are done{which}.",
+            "Run it to its end first. If its cluster is gone, --forget what is noted: nothing is undone then.",
+        )
     store.save(Journal(journal.steps, finished=True))
 
 

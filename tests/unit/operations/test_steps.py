@@ -160,7 +160,7 @@ def test_a_finished_procedure_is_neither_resumed_nor_undone() -> None:
 def test_a_procedure_that_is_not_through_cannot_be_finished() -> None:
     with pytest.raises(SparkMirrorError, match="not all steps are done"):
         finish_steps(World())
-    with pytest.raises(SparkMirrorError, match="not all steps are done"):
+    with pytest.raises(SparkMirrorError, match="not all steps are done, `a` is begun"):
         finish_steps(killed_after(3))
 
 
