@@ -11,7 +11,8 @@ from sparkmirror.cli.output import add_format, add_watch, show, show_again
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
-    from sparkmirror.telemetry.metrics import FlowSnapshot, Metric
+    from sparkmirror.telemetry.metrics import Metric
+    from sparkmirror.telemetry.snapshot import FlowSnapshot
     from sparkmirror.views.table import Page
 
 _DESCRIPTION = (
@@ -53,7 +54,7 @@ def _print(args: argparse.Namespace, flows: "Sequence[FlowConfig]") -> None:
 def _see(flow: "FlowConfig") -> "FlowSnapshot":
     from sparkmirror.operations.cluster_pair import ledger_gaps
     from sparkmirror.telemetry.bus import read_board
-    from sparkmirror.telemetry.metrics import FlowSnapshot
+    from sparkmirror.telemetry.snapshot import FlowSnapshot
 
     board, gaps = read_board(flow, "metrics"), tuple(ledger_gaps(flow))
     return FlowSnapshot(flow.name, board, time.time_ns() // 1_000_000, flow.remote_topic, gaps=gaps)

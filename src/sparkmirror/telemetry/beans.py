@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sparkmirror.telemetry.metrics import MIRRORMAKER, FlowSnapshot
+from sparkmirror.telemetry.metrics import MIRRORMAKER
 from sparkmirror.telemetry.records import FlowState, TaskRecord
+from sparkmirror.telemetry.snapshot import FlowSnapshot
 
 Bean = Mapping[str, float | str]
 """Values by attribute."""

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from sparkmirror.telemetry.metrics import LABELS_OF_ALL, METRICS, FlowSnapshot, Labels, Metric, list_samples
+from sparkmirror.telemetry.metrics import LABELS_OF_ALL, METRICS, Labels, Metric, list_samples
+from sparkmirror.telemetry.snapshot import FlowSnapshot
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_MS: Final = tuple(1 << power for power in range(21))

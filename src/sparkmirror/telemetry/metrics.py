@@ -6,19 +6,16 @@ exporter writes them in lower case; there `topic` is the name on the target.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from sparkmirror.ledger.gaps import Gap
-from sparkmirror.model import FlowName, TopicPartition
-from sparkmirror.telemetry.board import FlowStatus, StatusBoard
-from sparkmirror.telemetry.facts import gather, list_fillings
+from sparkmirror.telemetry.facts import list_fillings
 from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.problems import Level
-from sparkmirror.telemetry.records import CanaryState, FlowState, JobState, PartitionRecord, PartitionState, Spread
-from sparkmirror.telemetry.verdict import Verdict, judge
+from sparkmirror.telemetry.records import FlowState, JobState, PartitionRecord, PartitionState, Spread
+from sparkmirror.telemetry.snapshot import FlowSnapshot
 
 Kind = Literal["counter", "gauge", "histogram", "untyped"]
 """MirrorMaker's counts are untyped, as the JMX exporter has them: their names do not end in `_total`."""
@@ -27,39 +24,6 @@ Sample = tuple[Labels, float]
 
 _WINDOW_MS: Final = 60_000
 _QUANTILES: Final = (("0.5", 0.5), ("0.99", 0.99), ("0.999", 0.999))
-
-
-@dataclass(frozen=True, slots=True)
-class FlowSnapshot:
-    """One flow at `now_ms` (ms since 1970), from its board. `is_read` is False while its target does not answer.
-
-    `remote_topic` returns the name of a source topic on the target. `checkpoints` are the checkpoint latencies of this
-    process, by group and partition. `gaps` is the whole gap ledger.
-    """
-
-    flow: FlowName
-    board: StatusBoard
-    now_ms: int
-    remote_topic: Callable[[str], str]
-    is_read: bool = True
-    checkpoints: Mapping[tuple[str, TopicPartition], Spread] = field(default_factory=dict)
-    gaps: tuple[Gap, ...] = ()
-    status: FlowStatus = field(init=False)
-    verdict: Verdict = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "status", self.board.status())
-        problem = "" if self.is_read else "its topics cannot be read"
-        facts = gather(self.flow, self.board, self.now_ms, gaps=self.gaps, target_problem=problem)
-        object.__setattr__(self, "verdict", judge(facts))
-
-    @property
-    def state(self) -> FlowState | None:
-        return None if self.board.flow is None else self.board.flow.state_at(self.now_ms)
-
-    @property
-    def canary(self) -> CanaryState:
-        return self.board.canary or CanaryState("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from typing import Any, Final
 from sparkmirror import __version__
 from sparkmirror.errors import EnvironmentProblem, SparkMirrorError
 from sparkmirror.telemetry.exposition import BUCKETS_MS
-from sparkmirror.telemetry.metrics import LABELS_OF_ALL, METRICS, FlowSnapshot, Metric, list_samples
+from sparkmirror.telemetry.metrics import LABELS_OF_ALL, METRICS, Metric, list_samples
+from sparkmirror.telemetry.snapshot import FlowSnapshot
 
 _ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _METRICS_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"

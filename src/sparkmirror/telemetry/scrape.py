@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from sparkmirror.model import TopicPartition
 from sparkmirror.telemetry.exposition import CONTENT_TYPE, expose
 from sparkmirror.telemetry.follower import FlowFollower
-from sparkmirror.telemetry.metrics import FlowSnapshot
 from sparkmirror.telemetry.records import Spread
+from sparkmirror.telemetry.snapshot import FlowSnapshot
 
 
 @dataclass(frozen=True, slots=True)

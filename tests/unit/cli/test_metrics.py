@@ -12,8 +12,9 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.histogram import Histogram
-from sparkmirror.telemetry.metrics import METRICS, FlowSnapshot
+from sparkmirror.telemetry.metrics import METRICS
 from sparkmirror.telemetry.records import encode_key
+from sparkmirror.telemetry.snapshot import FlowSnapshot
 
 COUNT = "kafka_connect_mirror_mirrorsourceconnector_record_count"
 KIND = next(one.kind for one in METRICS if one.name == COUNT)

@@ -17,8 +17,9 @@ from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.exposition import expose
 from sparkmirror.telemetry.histogram import Histogram
-from sparkmirror.telemetry.metrics import LABELS_OF_ALL, METRICS, FlowSnapshot, document
+from sparkmirror.telemetry.metrics import LABELS_OF_ALL, METRICS, document
 from sparkmirror.telemetry.records import Spread
+from sparkmirror.telemetry.snapshot import FlowSnapshot
 
 ROOT = Path(__file__).parents[3]
 NOW_MS = 1_800_000_000_000
