@@ -192,7 +192,14 @@ def _lags(snapshot: FlowSnapshot) -> Iterator[Sample]:
 
 def _late(snapshot: FlowSnapshot) -> Iterator[Sample]:
     for record in snapshot.board.partitions.values():
-        yield (record.topic, str(record.partition)), record.lag_seconds(snapshot.now_ms)
+        if record.behind_since_ms is not None or record.lag_records is not None:
+            yield (record.topic, str(record.partition)), record.lag_seconds(snapshot.now_ms)
+
+
+def _lag_seconds(snapshot: FlowSnapshot) -> float:
+    """By the partitions of which it is known; NaN where none of them is behind and the lag of others is not known."""
+    is_known = snapshot.status.behind_since_ms is not None or snapshot.verdict.lag_records is not None
+    return snapshot.status.lag_seconds(snapshot.now_ms) if is_known else math.nan
 
 
 def _filling(name: str, meaning: str, value: Callable[[Filling], float | None]) -> Metric:
@@ -239,10 +246,12 @@ _OURS: Final = (
     _flow("batches_total", "counter", "Record batches that were sent", lambda snapshot: snapshot.status.batches),
     _flow("lag_records", "gauge", "Records that are not mirrored yet, by the last fetches; NaN where that is not known",
           _lag),
-    _flow("lag_seconds", "gauge", "How long ago the oldest record that is not mirrored was produced, at most",
-          lambda snapshot: snapshot.status.lag_seconds(snapshot.now_ms)),
-    Metric("sparkmirror_partition_lag_records", "gauge", ("topic", "partition"), "That of a source partition", _lags),
-    Metric("sparkmirror_partition_lag_seconds", "gauge", ("topic", "partition"), "That of a source partition", _late),
+    _flow("lag_seconds", "gauge", "How long ago the oldest record that is not mirrored was produced, at most; NaN "
+          "where that is not known", _lag_seconds),
+    Metric("sparkmirror_partition_lag_records", "gauge", ("topic", "partition"), "That of a source partition, where it "
+           "is known", _lags),
+    Metric("sparkmirror_partition_lag_seconds", "gauge", ("topic", "partition"), "That of a source partition, where it "
+           "is known", _late),
     _filling("ratio", "Share of a start or hole that is filled (kept offsets); NaN: unknown", lambda one: one.share),
     _filling("left_offsets", "Offsets that are left to be filled; NaN: unknown", lambda one: one.left),
     _filling("offsets_per_second", "How fast that goes; NaN: unknown", lambda one: one.offsets_per_second),

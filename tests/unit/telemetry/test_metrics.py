@@ -129,6 +129,28 @@ def test_lag_states_latencies_and_pauses() -> None:
     assert value_of(found, "sparkmirror_job_up", job_name="topics") == 0
 
 
+def test_a_lag_in_seconds_that_nobody_knows_is_not_0() -> None:
+    """A paused partition is not fetched, so where it ends is not known, and of one that was not answered neither."""
+    board = StatusBoard("A")
+
+    def tell(key: list[Any], value: dict[str, Any]) -> None:
+        assert board.take(json.dumps(key).encode(), json.dumps({"run": "r"} | value).encode(), NOW_MS - 1000)
+
+    tell(["flow", "A", "here:7"], {"state": "RUNNING", "host": "here", "pid": 7})
+    assert isnan(value_of(told(expose([snapshot(board)])), "sparkmirror_lag_seconds")), "no task has reported"
+    tell(["task", "A", 0], {"epoch": 1, "unknown_ends": 1, "paused": ["held-0"]})
+    tell(["partition", "A", "fresh", 0], {"task": 0, "epoch": 1, "offset": 9})
+    tell(["partition", "A", "held", 0], {"task": 0, "epoch": 1, "offset": 9, "end": 9, "state": "PAUSED"})
+    tell(["partition", "A", "orders", 0], {"task": 0, "epoch": 1, "offset": 9, "end": 9})
+    found = told(expose([snapshot(board)]))
+    assert isnan(value_of(found, "sparkmirror_lag_seconds"))
+    late = {dict(labels)["topic"] for name, labels in found if name == "sparkmirror_partition_lag_seconds"}
+    assert late == {"orders"}
+    behind = {"epoch": 1, "unknown_ends": 1, "behind_since_ms": NOW_MS - 4000, "lag_records": 3}
+    tell(["task", "A", 0], behind)
+    assert value_of(told(expose([snapshot(board)])), "sparkmirror_lag_seconds") == 4, "one is known to be behind"
+
+
 def test_gaps_and_what_is_gone_in_them_are_counted() -> None:
     """Of the gap ledger: a task's own counters end with its attempt."""
     lost = tuple(Gap(TopicPartition("orders", 0), "retention", at, at + 35, "went on", NOW_MS) for at in (0, 100))
