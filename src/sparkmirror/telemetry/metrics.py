@@ -6,11 +6,12 @@ exporter writes them in lower case; there `topic` is the name on the target.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from sparkmirror.telemetry.facts import list_fillings
+from sparkmirror.telemetry.facts import list_fillings, list_held
 from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.problems import Level
@@ -165,8 +166,12 @@ def _states(snapshot: FlowSnapshot) -> Iterator[Sample]:
 
 
 def _partition_states(snapshot: FlowSnapshot) -> Iterator[Sample]:
+    """As the verdict and the page count them: a partition that failed stays FAILED until it has moved, although each
+    attempt begins by reporting it RUNNING."""
+    held = Counter(one.state for one in list_held(snapshot.board))
+    known = max(len(snapshot.board.partitions), held.total())
     for state in PartitionState:
-        yield (state.value,), sum(record.state is state for record in snapshot.board.partitions.values())
+        yield (state.value,), held[state] if state is not PartitionState.RUNNING else known - held.total()
 
 
 def _info(snapshot: FlowSnapshot) -> Iterator[Sample]:
@@ -220,6 +225,12 @@ def _jobs(name: str, kind: Kind, meaning: str, value: Callable[..., float | None
     return Metric(f"sparkmirror_job_{name}", kind, ("job_name",), meaning, read)
 
 
+def _restarts(snapshot: FlowSnapshot) -> float | None:
+    """Of all processes: each counts its own, and the one that wrote last is another every second."""
+    processes = snapshot.board.processes.values()
+    return sum(one.restarts for one in processes) if processes else None
+
+
 def _since(snapshot: FlowSnapshot) -> float | None:
     return None if snapshot.board.flow is None else max(snapshot.now_ms - snapshot.board.flow.at_ms, 0) / 1000
 
@@ -237,8 +248,8 @@ _OURS: Final = (
           lambda snapshot: snapshot.is_read),
     _flow("flow_beat_age_seconds", "gauge", "Time since the flow's process last wrote its status; it does every 3 s",
           _since),
-    _flow("flow_restarts_total", "counter", "How often the flow's query was started again",
-          lambda snapshot: None if snapshot.board.flow is None else snapshot.board.flow.restarts),
+    _flow("flow_restarts_total", "counter", "How often the flow's query was started again, in all its processes",
+          _restarts),
     _flow("records_total", "counter", "Records that the target has acknowledged",
           lambda snapshot: snapshot.status.records),
     _flow("bytes_total", "counter", "Bytes of record batches as they were sent",

@@ -151,6 +151,27 @@ def test_a_lag_in_seconds_that_nobody_knows_is_not_0() -> None:
     assert value_of(told(expose([snapshot(board)])), "sparkmirror_lag_seconds") == 4, "one is known to be behind"
 
 
+def test_restarts_are_counted_over_all_processes_whichever_wrote_last() -> None:
+    """A counter that goes down is one that began again: Prometheus would count its value once more."""
+    board, seen = StatusBoard("A"), []
+    for at, (pid, restarts) in enumerate([(7, 3), (8, 0), (7, 3), (8, 1)]):
+        value = {"run": "r", "state": "RUNNING", "host": "here", "pid": pid, "restarts": restarts}
+        board.take(json.dumps(["flow", "A", f"here:{pid}"]).encode(), json.dumps(value).encode(), NOW_MS - 1000 + at)
+        seen.append(value_of(told(expose([snapshot(board)])), "sparkmirror_flow_restarts_total"))
+    assert seen == [3, 3, 3, 4]
+
+
+def test_a_partition_that_is_tried_again_counts_as_failed_until_it_has_moved() -> None:
+    board = flow_board()
+    key = json.dumps(["partition", "A", 'o"dd\\', 1]).encode()
+    again = {"run": "r", "task": 0, "epoch": 2, "offset": 0}
+    for offset, failed in ((0, 1), (1, 0)):
+        board.take(key, json.dumps(again | {"offset": offset}).encode(), NOW_MS)
+        found = told(expose([snapshot(board)]))
+        assert value_of(found, "sparkmirror_partitions", state="FAILED") == failed
+        assert value_of(found, "sparkmirror_partitions", state="RUNNING") == 3 - failed
+
+
 def test_gaps_and_what_is_gone_in_them_are_counted() -> None:
     """Of the gap ledger: a task's own counters end with its attempt."""
     lost = tuple(Gap(TopicPartition("orders", 0), "retention", at, at + 35, "went on", NOW_MS) for at in (0, 100))
