@@ -59,7 +59,7 @@ def execute(args: argparse.Namespace) -> int:
     check_sample(sample)
     _check(args)
     config = read_file(args)
-    choice = Choice(Selection(args.topic).covers, sample, args.seed)
+    choice = Choice(Selection(args.topic).covers, sample, args.seed, is_whole=not args.topic)
     if args.continuous is None:
         _require_clusters(config)
     with tempfile.TemporaryDirectory(prefix="sparkmirror-") as scratch:

@@ -318,12 +318,19 @@ def _of_gaps(facts: Facts) -> Iterator[Problem]:
 
 
 def _of_comparison(facts: Facts) -> Iterator[Problem]:
+    """A difference that one round has found is not disproved by the next, which compares another sample."""
     found = facts.verified
-    if found is not None and found.verdict == "different":
-        where = f", first in {first_line(found.first_difference)}" if found.first_difference else ""
-        cause = f"{facts.flow.source} and {facts.flow.target} were found to differ{where}"
-        since_ms = found.different_at_ms or found.at_ms
+    if found is None or (found.verdict != "different" and found.different_at_ms is None):
+        return
+    where = f", first in {first_line(found.first_difference)}" if found.first_difference else ""
+    cause = f"{facts.flow.source} and {facts.flow.target} were found to differ{where}"
+    since_ms = found.different_at_ms or found.at_ms
+    if found.verdict == "different":
         yield Problem(Level.RED, cause, "", 1, since_ms, None, command(facts, "verify"), "verify.md")
+    else:
+        cause += "; samples since then do not have it, and not all was compared"
+        mend = command(facts, "verify", "--continuous", "--sample", "100")
+        yield Problem(Level.AMBER, cause, "", 1, since_ms, None, mend, _CONTINUOUS)
 
 
 def _of_canary(facts: Facts) -> Iterator[Problem]:
@@ -346,6 +353,7 @@ def _of_canary(facts: Facts) -> Iterator[Problem]:
 
 STATUS_PAGE: Final = "operating.md#how-it-stands"
 _PROCESSES: Final = "processes.md"
+_CONTINUOUS: Final = "verify.md#continuous-comparison"
 _JOBS: Final = {
     "offsets": "groups and checkpoints are not synced",
     "topics": "topics, settings and ACLs are not kept in step",

@@ -248,8 +248,8 @@ class VerifyRecord:
     """The last round of a continuous comparison, and sums over all its rounds.
 
     `verdict` is one of `verify.report`: equal, different, unproven. `first_difference` describes the first difference
-    of the last round that found one, and `different_at_ms` is the time of that round; a later round compares another
-    sample and may not contain that difference.
+    of the last round that found one, and `different_at_ms` is the time of that round. A later round compares another
+    sample and may not contain that difference, so both stay until a round has compared all and found it equal.
     """
 
     verdict: Name

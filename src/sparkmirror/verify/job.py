@@ -33,7 +33,7 @@ from sparkmirror.verify.data_source import COUNTS, KafkaComparison
 from sparkmirror.verify.difference import Difference
 from sparkmirror.verify.observe import Observed, observe
 from sparkmirror.verify.plan import SPAN_OFFSETS, Standing, Uncompared, choose_sample, plan_spans
-from sparkmirror.verify.report import DIFFERENT, Compared, FlowReport
+from sparkmirror.verify.report import DIFFERENT, EQUAL, Compared, FlowReport
 from sparkmirror.verify.span import Span
 
 if TYPE_CHECKING:
@@ -51,13 +51,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The partitions of a flow to compare, and how many of their spans: at least one, or one `of_each` partition."""
+    """The partitions of a flow to compare, and how many of their spans: at least one, or one `of_each` partition.
+    `is_whole` says that all partitions are `wanted`."""
 
     wanted: Callable[[TopicPartition], bool]
     sample_percent: float = 100.0
     seed: int | None = None
     of_each: bool = True
     span_offsets: int = SPAN_OFFSETS
+    is_whole: bool = False
 
 
 def verify_flow(
@@ -194,7 +196,7 @@ def watch_flows(
         for flow in config.flows:
             try:
                 report = verify_flow(spark, config, flow, choice, lambda *_: None)
-                _tell(flow, report)
+                _tell(flow, report, covers_all=choice.is_whole and choice.sample_percent >= 100)
             except ClusterError as problem:
                 log.warning("%s: not compared in this round: %s", flow.name, problem.args[0])
                 continue
@@ -204,26 +206,34 @@ def watch_flows(
         stop.wait(max(seconds - (time.monotonic() - began), 0))
 
 
-def _tell(flow: FlowConfig, report: FlowReport) -> None:
-    record = fold_round(read_board(flow, "verify").verified, report, time.time_ns() // 1_000_000)
+def _tell(flow: FlowConfig, report: FlowReport, *, covers_all: bool) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    record = fold_round(read_board(flow, "verify").verified, report, now_ms, covers_all=covers_all)
     topic = flow.ledger_topics.status
     publish(flow.target, topic, [encode_record(flow.name.source, record)])
 
 
-def fold_round(before: VerifyRecord | None, report: FlowReport, now_ms: int) -> VerifyRecord:
-    """Adds one more round to the record; pure."""
+def fold_round(
+    before: VerifyRecord | None, report: FlowReport, now_ms: int, *, covers_all: bool = False
+) -> VerifyRecord:
+    """Adds one more round to the record; pure. Only a round that `covers_all` and finds no difference shows that an
+    earlier difference is gone."""
     before = before or VerifyRecord(report.verdict)
     records = report.total("equal") + report.differences
-    is_different = report.verdict == DIFFERENT
+    first_difference, different_at_ms = before.first_difference, before.different_at_ms
+    if report.verdict == DIFFERENT:
+        first_difference, different_at_ms = report.first_difference, now_ms
+    elif report.verdict == EQUAL and covers_all:
+        first_difference, different_at_ms = "", None
     return VerifyRecord(
         verdict=report.verdict,
         records=records,
         differences=report.differences,
         seconds=round(report.seconds, 3),
         sample_percent=report.sample_percent,
-        first_difference=report.first_difference if is_different else before.first_difference,
-        different_at_ms=now_ms if is_different else before.different_at_ms,
+        first_difference=first_difference,
+        different_at_ms=different_at_ms,
         rounds=before.rounds + 1,
-        rounds_different=before.rounds_different + is_different,
+        rounds_different=before.rounds_different + (report.verdict == DIFFERENT),
         records_in_all=before.records_in_all + records,
     )

@@ -225,6 +225,12 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
         RED,
         "west and backup were found to differ, first in orders-0 at 7",
     ),
+    (
+        "the copy differed an hour ago, and a sample since then did not",
+        but(verified=VerifyRecord("equal", 10, first_difference="orders-0 at 7", different_at_ms=ago(3600))),
+        AMBER,
+        "west and backup were found to differ, first in orders-0 at 7; samples since then do not have it",
+    ),
     ("the copy was not proven equal", but(verified=VerifyRecord("unproven", 10)), GREEN, "is mirroring"),
     (
         "a probe does not arrive",

@@ -25,6 +25,9 @@ def test_rounds_are_counted_and_the_last_one_is_reported() -> None:
     three = fold_round(two, report(0), 30)
     assert (three.verdict, three.rounds_different) == ("equal", 1), "another sample need not see it again"
     assert (three.first_difference, three.different_at_ms) == (two.first_difference, 20)
+    all_equal = fold_round(three, report(0), 40, covers_all=True)
+    assert (all_equal.first_difference, all_equal.different_at_ms) == ("", None)
+    assert fold_round(three, report(2), 40, covers_all=True).different_at_ms == 40
 
 
 def test_the_board_shows_the_last_comparison_of_its_flow_whatever_ran_since() -> None:
