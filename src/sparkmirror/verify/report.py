@@ -78,11 +78,12 @@ class FlowReport:
 
     @property
     def verdict(self) -> str:
-        """Different if any partition is; otherwise unproven if any partition is."""
+        """Different if any partition is; otherwise unproven if any partition is, or if all is still to be mirrored."""
         verdicts = {one.verdict for one in self.partitions}
         if DIFFERENT in verdicts:
             return DIFFERENT
-        return UNKNOWN if UNKNOWN in verdicts or self.skipped else EQUAL
+        is_nothing = not verdicts and self.behind > 0
+        return UNKNOWN if UNKNOWN in verdicts or self.skipped or is_nothing else EQUAL
 
     def total(self, name: str) -> int:
         return sum(one.counts.get(name, 0) for one in self.partitions)

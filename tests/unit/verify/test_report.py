@@ -68,6 +68,14 @@ def test_what_could_not_be_compared_is_not_called_equal() -> None:
     assert unread.verdict == "unproven" and "orders-0: Cluster A sends no more." in said(unread)
 
 
+def test_a_flow_that_has_mirrored_nothing_yet_is_not_called_equal() -> None:
+    begun = FlowReport(FlowName("A", "B"), (), behind=5000, chosen=2)
+    assert (begun.verdict, exit_status([begun])) == ("unproven", 4)
+    assert "5,000 source offsets are not mirrored yet" in said(begun)
+    empty = FlowReport(FlowName("A", "B"), (), chosen=2)
+    assert empty.verdict == "equal", "there is no record on the source"
+
+
 def test_a_page_holds_no_markup_of_a_record_and_fetches_nothing() -> None:
     page = render_html([report({"equal": 1, "different": 1}, difference=Difference("value", 7, 9, RECORD, RECORD))])
     assert "<script" not in page and "&lt;script&gt;" in page and "&lt;h&gt;" in page
