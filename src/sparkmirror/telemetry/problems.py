@@ -121,7 +121,8 @@ def _of_processes(facts: Facts) -> Iterator[Problem]:
     elif not alive:
         yield _ended(facts, max(facts.processes, key=lambda one: (not one.is_over, one.at_ms)))
     else:
-        yield from (problem for one in alive for problem in _of_process(facts, one))
+        are_shared = any(one.state is FlowState.RUNNING and _is_heard(facts, one) for one in alive)
+        yield from (problem for one in alive for problem in _of_process(facts, one, are_shared=are_shared))
         yield from _of_killed(facts)
 
 
@@ -137,21 +138,26 @@ def _ended(facts: Facts, last: FlowRecord) -> Problem:
     return Problem(Level.RED, cause, "the flow", 1, last.at_ms, None, start, STATUS_PAGE)
 
 
-def _of_process(facts: Facts, one: FlowRecord) -> Iterator[Problem]:
-    quiet = facts.seconds_since(one.at_ms)
+def _is_heard(facts: Facts, one: FlowRecord) -> bool:
+    return facts.seconds_since(one.at_ms) <= QUIET_SECONDS
+
+
+def _of_process(facts: Facts, one: FlowRecord, *, are_shared: bool) -> Iterator[Problem]:
+    """`are_shared`: another process runs the flow, so that it is mirrored while this one comes or goes."""
     look = command(facts, "status")
-    if quiet > QUIET_SECONDS:
-        cause = f"nothing was heard of {_name(one)} for {show_age(quiet)}; its last word was {one.state.value}"
+    if not _is_heard(facts, one):
+        quiet = show_age(facts.seconds_since(one.at_ms))
+        cause = f"nothing was heard of {_name(one)} for {quiet}; its last word was {one.state.value}"
         yield Problem(Level.UNKNOWN, cause, "", 1, one.at_ms, None, look, STATUS_PAGE)
     elif one.state is FlowState.RESTARTING:
         cause = f"the query failed and is started again: {first_line(one.reason) or 'no reason is known'}"
         yield Problem(Level.RED, cause, "the flow", 1, one.at_ms, one.retry_at_ms, look, STATUS_PAGE)
-    elif one.state is FlowState.STARTING:
-        lasts = facts.seconds_since(one.started_at_ms) if one.started_at_ms else 0.0
-        level = Level.AMBER if lasts > _STARTING_SECONDS else Level.UNKNOWN
-        yield Problem(level, "it is starting", "", 1, one.started_at_ms or None, None, look, STATUS_PAGE)
-    elif one.state is FlowState.STOPPING:
-        yield Problem(Level.UNKNOWN, "it is stopping", "", 1, one.at_ms, None, look, STATUS_PAGE)
+    elif one.state in (FlowState.STARTING, FlowState.STOPPING):
+        is_start = one.state is FlowState.STARTING
+        since_ms = (one.started_at_ms or None) if is_start else one.at_ms
+        cause, scope = f"it is {one.state.value.lower()}", _name(one) if are_shared else ""
+        level = Level.AMBER if are_shared else Level.UNKNOWN
+        yield Problem(level, cause, scope, 1, since_ms, None, look, _PROCESSES if are_shared else STATUS_PAGE)
 
 
 def _of_killed(facts: Facts) -> Iterator[Problem]:
@@ -172,9 +178,13 @@ def _name(one: FlowRecord) -> str:
 
 def _of_tasks(facts: Facts) -> Iterator[Problem]:
     """Problems of tasks, while a process lives; otherwise the end of the process is their cause."""
-    if not living(facts):
+    alive = living(facts)
+    if not alive:
         return
     look = command(facts, "status", "--partitions")
+    if not facts.tasks and any(one.state is FlowState.RUNNING for one in alive):
+        began_ms = min((one.started_at_ms for one in alive if one.started_at_ms), default=None)
+        yield Problem(Level.UNKNOWN, "no task has reported yet", "", 1, began_ms, None, look, STATUS_PAGE)
     for task in facts.tasks:
         quiet = facts.seconds_since(task.at_ms)
         scope = f"task {task.task}"

@@ -127,10 +127,29 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
     ("it starts", but(processes=(process(FlowState.STARTING, started_at_ms=ago(5)),)), GREY, "it is starting"),
     (
         "it starts for three minutes",
-        but(processes=(process(FlowState.STARTING, started_at_ms=ago(180)),)),
-        AMBER,
-        "it is starting",
+        but(processes=(process(FlowState.STARTING, started_at_ms=ago(180)),), tasks=()),
+        GREY,
+        "west->backup: it is starting",
     ),
+    (
+        "a second process starts while the first one mirrors",
+        but(processes=(process(), process(FlowState.STARTING, started_at_ms=ago(20), pid=8))),
+        AMBER,
+        "west->backup is mirroring, but process 8 on m1: it is starting",
+    ),
+    (
+        "one of two processes stops",
+        but(processes=(process(), process(FlowState.STOPPING, pid=8))),
+        AMBER,
+        "west->backup is mirroring, but process 8 on m1: it is stopping",
+    ),
+    (
+        "a second process starts, and nothing is heard of the first",
+        but(processes=(process(heard=20), process(FlowState.STARTING, pid=8))),
+        GREY,
+        "2 problems",
+    ),
+    ("the query runs, and no task has reported", but(tasks=(), lag_records=None), GREY, "no task has reported yet"),
     (
         "a process is quiet for 13 s",
         but(processes=(process(heard=13),)),
