@@ -100,7 +100,7 @@ def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPa
     from sparkmirror.operations.cluster_pair import ledger_gaps, ledger_offsets
     from sparkmirror.sharing.processes import list_processes
     from sparkmirror.telemetry.bus import read_board
-    from sparkmirror.views.flow_page import FlowPage, list_places
+    from sparkmirror.views.flow_page import FlowPage, list_places, list_unplaced
 
     board = read_board(flow)
     at_ms = time.time_ns() // 1_000_000
@@ -108,10 +108,10 @@ def _look_at_both(flow: "FlowConfig", chosen: "Selection", file: str) -> "FlowPa
         return FlowPage(flow.name, at_ms, board, (), file=file)
     offsets = {where: offset for where, offset in ledger_offsets(flow).items() if chosen.covers(where)}
     offsets |= {where: offset for where, offset in board.begins().items() if chosen.covers(where)}
-    unknown = {where for where, record in board.partitions.items() if record.offset is None and chosen.covers(where)}
-    ends, problem = _ends(flow, offsets.keys() | unknown)
+    unplaced = {where for where in list_unplaced(board, offsets) if chosen.covers(where)}
+    ends, problem = _ends(flow, offsets.keys() | unplaced)
     kept = _kept(flow, board)
-    places = list_places(board, offsets, ends, kept.identical.of, kept.parted)
+    places = list_places(board, offsets, dict.fromkeys(unplaced) | ends, kept.identical.of, kept.parted)
     gaps = tuple(ledger_gaps(flow))
     return FlowPage(flow.name, at_ms, board, places, problem, list_processes(flow), gaps, file)
 

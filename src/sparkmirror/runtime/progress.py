@@ -199,7 +199,7 @@ def _say(watch: FlowWatch, status: FlowStatus) -> None:
         "records": status.records,
         "bytes": status.bytes,
         "records_per_second": round(watch.records_per_second, 1),
-        "lag": status.lag_records,
+        "lag": watch.verdict.lag_records,
         "partitions": status.partitions,
         "failed": len(status.failed),
         "waiting": len(status.faults),

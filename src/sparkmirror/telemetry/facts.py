@@ -32,8 +32,8 @@ RESTARTS_HELD_SECONDS: Final = 600.0
 class HeldPartition:
     """A source partition that is not mirrored now. `since_ms` is None where the beginning was not seen.
 
-    `knows_end` is False for a partition that was paused or waiting before the source answered the task's attempt for
-    the first time: the task counts it among its `unknown_ends`.
+    `knows_end` is False for a partition that is held since before the source answered the task's attempt for the first
+    time: the task counts it among its `unknown_ends`.
     """
 
     partition: TopicPartition
@@ -103,7 +103,7 @@ def gather(
     status = board.status()
     held = list_held(board)
     unknown_ends = max(status.unknown_ends - sum(not one.knows_end for one in held), 0)
-    hidden = any(one.hides_end or not one.knows_end for one in held)
+    hidden = any(one.hides_end or not one.knows_end or _hides_lag(one, board) for one in held)
     return Facts(
         flow=flow,
         now_ms=now_ms,
@@ -134,6 +134,13 @@ def _lag(board: StatusBoard, now_ms: int) -> int | None:
         _awaits_report(board.partitions[at], board, now_ms) for at in board.filling
     )
     return board.status().lag_records + sum(known) if is_whole else None
+
+
+def _hides_lag(one: HeldPartition, board: StatusBoard) -> bool:
+    """Whether the partition failed before the source answered, or where it stands cannot be read: its task counts it
+    neither in its lag nor in its `unknown_ends`."""
+    record = board.partitions.get(one.partition)
+    return one.state is PartitionState.FAILED and (record is None or record.lag_records is None)
 
 
 def _awaits_report(record: PartitionRecord, board: StatusBoard, now_ms: int) -> bool:
@@ -175,8 +182,9 @@ def list_held(board: StatusBoard) -> tuple[HeldPartition, ...]:
             continue
         if failing is not None:
             found[where] = HeldPartition(
-                where, PartitionState.FAILED, failing.reason, failing.since_ms, record.retry_at_ms
-            )
+                where, PartitionState.FAILED, failing.reason, failing.since_ms, record.retry_at_ms,
+                record.end is not None or record.state is PartitionState.FAILED,
+            )  # fmt: skip
         elif where in trouble.waiting:
             found[where] = HeldPartition(
                 where, PartitionState.WAITING, trouble.waiting[where], trouble.held_since[where], record.retry_at_ms,

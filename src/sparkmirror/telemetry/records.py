@@ -174,6 +174,11 @@ class TaskRecord:
     generation: Count = 0
     at_ms: Moment = 0
 
+    @property
+    def known_lag(self) -> int | None:
+        """`lag_records`; None where the ends of some of its partitions are not known, or may be old."""
+        return None if self.unknown_ends or self.paused or self.faults else self.lag_records
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
@@ -215,8 +220,8 @@ class PartitionRecord:
 
     @property
     def lag_records(self) -> int | None:
-        """None where it is not known; the task does not fetch a paused partition, so its last `end` may be old."""
-        if self.end is None or self.offset is None or self.state is PartitionState.PAUSED:
+        """None where it is not known; a paused or waiting partition is not fetched, so its last `end` may be old."""
+        if self.end is None or self.offset is None or self.state in (PartitionState.PAUSED, PartitionState.WAITING):
             return None
         return max(self.end - self.offset, 0)
 

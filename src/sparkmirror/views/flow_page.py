@@ -169,14 +169,23 @@ class FlowPage:
         }
 
 
+def list_unplaced(board: StatusBoard, offsets: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+    """Partitions of the run of which the ledger has no position, or none that can be read: their lag is not known."""
+    return {
+        where
+        for where, record in board.partitions.items()
+        if record.offset is None or (record.run == board.run and where not in offsets)
+    }
+
+
 def list_places(
     board: StatusBoard,
     offsets: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int | None],
     identical: Callable[[TopicPartition], bool | None] = lambda _: False,
     parted: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> tuple[PartitionPlace, ...]:
-    """All partitions that have a position or an end, with their state and last record, in order."""
+    """All partitions of `offsets` and `ends`, with their state and last record, in order."""
     held = {one.partition: one for one in list_held(board)}
     found = (
         _place(where, board.partitions.get(where), held.get(where), offsets, ends)
@@ -193,7 +202,7 @@ def _place(
     record: PartitionRecord | None,
     held: HeldPartition | None,
     offsets: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int | None],
 ) -> PartitionPlace:
     offset, end = offsets.get(where), ends.get(where)
     if held is None:
@@ -281,7 +290,7 @@ def _tasks_table(page: FlowPage) -> Any:
     titles = ("task", "epoch", "partitions", "lag", "records", "retries", "reported", "problem")
     rows = [
         (
-            task.task, task.epoch, task.partitions, task.lag_records, task.records, task.retries,
+            task.task, task.epoch, task.partitions, _known(task.known_lag), task.records, task.retries,
             f"{show_age(max(page.at_ms - task.at_ms, 0) / 1000)} ago", first_line(task.problem),
         )
         for _, task in sorted(page.board.tasks.items())
@@ -325,7 +334,7 @@ def _task_json(task: TaskRecord) -> dict[str, Any]:
         "task": task.task,
         "epoch": task.epoch,
         "partitions": task.partitions,
-        "lag": task.lag_records,
+        "lag": task.known_lag,
         "retries": task.retries,
         "reported_at": show_moment(task.at_ms),
         "problem": task.problem,

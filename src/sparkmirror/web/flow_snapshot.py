@@ -172,8 +172,7 @@ def _process(one: FlowRecord, now_ms: int) -> dict[str, Any]:
 
 def _task(task: TaskRecord) -> dict[str, Any]:
     names = ("task", "epoch", "partitions", "records_per_second", "problem", "sizing", "at_ms")
-    lag = None if task.unknown_ends or task.paused or task.faults else task.lag_records
-    return {name: getattr(task, name) for name in names} | {"lag_records": lag}
+    return {name: getattr(task, name) for name in names} | {"lag_records": task.known_lag}
 
 
 def _job(job: JobRecord) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_kinds_are_opentelemetrys(monkeypatch: pytest.MonkeyPatch) -> None:
     assert histogram.aggregation_temporality == cumulative
     (point,) = histogram.data_points
     assert not point.HasField("min") and not point.HasField("max"), "not known, and not zero"
-    assert by_name["sparkmirror_lag_records"].WhichOneof("data") == "gauge"
+    assert by_name["sparkmirror_lag_seconds"].WhichOneof("data") == "gauge"
 
 
 def test_standard_variables_configure_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,7 +372,7 @@ def judged(board: StatusBoard, **more: Any) -> Verdict:
     return judge(gather(FLOW, board, NOW, **more))
 
 
-REFUSAL = {"state": "FAILED", "reason": "too large", "retry_at_ms": NOW + 1}
+REFUSAL: dict[str, Any] = {"state": "FAILED", "reason": "too large", "retry_at_ms": NOW + 1}
 
 
 def test_a_failure_survives_epochs_attempts_and_runs_until_the_partition_has_moved() -> None:
@@ -457,4 +457,22 @@ def test_the_lag_is_not_known_while_a_partition_is_paused_for_nobody_asks_where_
     verdict = judged(board)
     assert (verdict.level, verdict.lag_records) == (AMBER, None)
     assert [problem.cause for problem in verdict.problems] == ["paused by order"]
+    assert board.partitions[TopicPartition("orders", 1)].lag_records is None
+
+
+def test_the_lag_is_not_known_while_a_partition_failed_before_the_source_answered_or_its_place_cannot_be_read() -> None:
+    """Its task counts it neither in its lag nor among those of which the end is not known."""
+    unreadable: list[dict[str, Any]] = [{"end": None}, {"offset": None}]
+    for unread in unreadable:
+        verdict = judged(board_of(flow_told(), task_told(lag_records=0), part_told(**REFUSAL, **unread)))
+        assert (verdict.level, verdict.lag_records, len(verdict.problems)) == (RED, None, 1), unread
+    begun = [flow_told(), task_told(9), part_told(40, **REFUSAL, end=None)]
+    again = [task_told(5, epoch=2, unknown_ends=1), part_told(20, epoch=2, end=None)]
+    verdict = judged(board_of(*begun, *again))
+    assert (verdict.level, verdict.lag_records, len(verdict.problems)) == (RED, None, 1), "its state says why"
+    assert judged(board_of(flow_told(), task_told(lag_records=2), part_told(**REFUSAL))).lag_records == 2
+
+
+def test_the_lag_of_a_partition_that_waits_for_the_source_is_not_known() -> None:
+    board = board_of(flow_told(), task_told(), part_told(state="WAITING", reason=REFUSED, offset=9, end=9))
     assert board.partitions[TopicPartition("orders", 1)].lag_records is None

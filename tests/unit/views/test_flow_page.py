@@ -10,7 +10,7 @@ from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import PartitionState
-from sparkmirror.views.flow_page import FlowPage, PartitionPlace, list_places, render_page
+from sparkmirror.views.flow_page import FlowPage, PartitionPlace, list_places, list_unplaced, render_page
 from sparkmirror.views.table import page_lines
 
 NOW_MS = 1_800_000_000_000
@@ -100,6 +100,30 @@ def test_a_whole_page_shows_those_that_run_too() -> None:
     lines = lines_of(page(dict.fromkeys(ORDERS, 105)), whole=True)
     assert lines[19].split() == ["orders", "0", "RUNNING", "100", "105", "5", "5.0"]
     assert [line.split()[0] for line in lines[23:]] == ["task", "0", "job", "offsets", "topics"]
+
+
+def test_the_lag_of_a_task_is_not_known_while_that_of_one_of_its_partitions_is_not() -> None:
+    board = board_of()
+    found = page(dict.fromkeys(ORDERS, 105), board)
+    assert found.as_json()["tasks"][0]["lag"] is None, "of paused and waiting ones nobody asks where they end"
+    assert lines_of(found, whole=True)[24].split()[:5] == ["0", "1", "0", "-", "900"]
+    told(board, ["task", "A", 0], {"epoch": 1, "lag_records": 5})
+    assert page(dict.fromkeys(ORDERS, 105), board).as_json()["tasks"][0]["lag"] == 5
+
+
+def test_a_partition_without_a_position_is_shown_and_its_lag_is_not_known() -> None:
+    """The ledger may refuse what a task stores, and what it has may be unreadable."""
+    board = board_of()
+    told(board, ["partition", "A", "fresh", 0], {"task": 0, "epoch": 1, "offset": 7, "end": 9})
+    told(board, ["partition", "A", "former", 0], {"run": "r0", "task": 0, "epoch": 1, "offset": 7, "end": 9})
+    told(board, ["partition", "A", "unread", 0], {"task": 0, "epoch": 1, "offset": None, "state": "FAILED"})
+    offsets = dict.fromkeys(ORDERS, 100)
+    unplaced = list_unplaced(board, offsets)
+    assert unplaced == {TopicPartition("fresh", 0), TopicPartition("unread", 0)}
+    known = dict.fromkeys(ORDERS, 100) | {TopicPartition("fresh", 0): 9}
+    places = list_places(board, offsets, dict.fromkeys(unplaced) | known)
+    found = FlowPage(FlowName("A", "B"), NOW_MS, board, places)
+    assert (found.lag_records, len(found.places)) == (None, 6)
 
 
 def test_a_process_that_was_killed_is_silent_and_mirrors_nothing() -> None:

@@ -164,8 +164,8 @@ export class Live extends EventTarget {
   }
 }
 
-/** Records that are not mirrored yet; null where the end of the source is not known. */
-export const lagOf = (row) => (row.end === null || row.offset === null || row.state === "PAUSED" ? null : Math.max(row.end - row.offset, 0));
+/** Records that are not mirrored yet; null where the end of the source is not known, or may be old. */
+export const lagOf = (row) => (row.end === null || row.offset === null || ["PAUSED", "WAITING"].includes(row.state) ? null : Math.max(row.end - row.offset, 0));
 
 /** How far offsets without a record are filled in the partition; null where none are. What no living process has reported lately is null. */
 export function fillingOf(row, live) {
