@@ -114,7 +114,7 @@ class _OpenPage:
         from sparkmirror.telemetry.scrape import FlowScrape
         from sparkmirror.web.watchers import FailuresWatcher, FeedsWatcher, FlowWatcher, Headline
 
-        headline = Headline(self._page_state)
+        headline = Headline(self._page_state, [running.flow.name for running in flows])
         self._running = {str(running.flow.name): running for running in flows}
         self._watchers = {
             name: FlowWatcher(

@@ -6,13 +6,13 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.operations.snapshots import look_topology
-from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.follower import FlowFollower
 from sparkmirror.telemetry.history import HistoryRecord, Sample
 from sparkmirror.telemetry.verdict import Verdict, judge, sum_up
@@ -26,12 +26,12 @@ _BEATS_MAX = 600
 
 class Headline:
     """The verdict on all flows together, a part of the page's state. Each watcher gives the verdict on its flow, on
-    its own thread."""
+    its own thread. Of those `flows` whose watcher has not looked yet, nothing is known."""
 
-    def __init__(self, page_state: PageState) -> None:
+    def __init__(self, page_state: PageState, flows: Iterable[FlowName]) -> None:
         self._page_state = page_state
         self._lock = threading.Lock()
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts = {str(flow): judge(Facts(flow=flow, now_ms=0, is_starting=True)) for flow in flows}
 
     def tell(self, verdict: Verdict) -> None:
         with self._lock:
