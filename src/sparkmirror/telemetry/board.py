@@ -37,6 +37,10 @@ def _added(histograms: Iterable[Histogram]) -> Histogram:
     return reduce(Histogram.plus, histograms, Histogram())
 
 
+def _beyond(its: Any, mine: Any) -> Any:
+    return its.beyond(mine) if isinstance(its, Histogram) else max(its - mine, 0)
+
+
 def _earliest(moments: Iterable[int | None]) -> int | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
@@ -154,6 +158,24 @@ class StatusBoard:
         self.verified, self.canary = before.verified, before.canary
         self.trouble, self.history = before.trouble, before.history
         self._acknowledged = before._acknowledged
+
+    def keep_counts(self, before: "StatusBoard") -> None:
+        """Count no less than `before`, which showed the same run: a topic that is read again may lack the records of
+        finished attempts, since it is compacted. A counter that goes down is taken for one that began again."""
+        if before.run != self.run:
+            return
+        mine, its = self.status(), before.status()
+        more = {name: _beyond(getattr(its, name), getattr(mine, name)) for name in _COUNTERS}
+        self._finish(TaskRecord("", -1, 0, **more))
+        self._epochs = max(self._epochs, before._epochs)
+        self._status = None
+        for where, known in before.partitions.items():
+            record = self.partitions.get(where)
+            if record is not None and record.run == known.run == self.run:
+                records, size = max(known.records - record.records, 0), max(known.bytes - record.bytes, 0)
+                carried = self._carried.get(where, (0, 0))
+                self._carried[where] = (carried[0] + records, carried[1] + size)
+                self.partitions[where] = replace(record, records=record.records + records, bytes=record.bytes + size)
 
     def take(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> bool:
         """Fold in one record of the status topic; False when it does not concern the run that the board shows."""

@@ -45,7 +45,7 @@ class FlowFollower:
     `/metrics` and JMX read the same board.
 
     One thread calls `poll` and `close`. Other threads may read `board` while they hold `lock`; `poll` does not hold it
-    while it waits for a broker.
+    while it waits for a broker. A board that is read again counts no less than the one before.
     """
 
     def __init__(self, flow: FlowConfig, role: str) -> None:
@@ -93,6 +93,7 @@ class FlowFollower:
         self._open.callback(gaps.close)
         bus = self._open.enter_context(BusReader(self.flow, "", self._role, admin))
         bus.read_to_end()
+        bus.board.keep_counts(self.board)
         return bus, gaps
 
     def close(self) -> None:

@@ -55,6 +55,11 @@ class Histogram:
         counts = [now - then for now, then in zip(self._counts, before._counts, strict=True)]
         return Histogram(counts, self.total_ms - before.total_ms)
 
+    def beyond(self, other: "Histogram") -> "Histogram":
+        """What this histogram has counted more than `other`, bucket by bucket; nothing where `other` has more."""
+        counts = [max(mine - its, 0) for mine, its in zip(self._counts, other._counts, strict=True)]
+        return Histogram(counts, max(self.total_ms - other.total_ms, 0))
+
     def quantile_ms(self, share: float) -> float | None:
         """The time in ms within which `share` of the records were (0.99: the 99th percentile); None without records."""
         wanted = share * self.count

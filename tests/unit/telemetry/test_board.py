@@ -6,6 +6,7 @@ from typing import Any
 from sparkmirror.model import TopicPartition
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import encode_key
 
 ZERO = dict.fromkeys(
@@ -91,3 +92,37 @@ def test_sums_are_made_once_for_all_who_ask_until_a_task_reports_ends_or_another
     assert board.status().tasks == 0
     board.take(*report("r2", records=1))
     assert board.status().records == 1
+
+
+def test_counters_do_not_go_down_where_a_compacted_topic_is_read_again() -> None:
+    """Prometheus takes a counter that is lower for one that began again, and adds its value once more."""
+    part = encode_key("partition", "A", "orders", 1)
+
+    def moved(epoch: int, records: int) -> tuple[bytes, bytes]:
+        value = {"run": "r1", "task": 0, "epoch": epoch, "offset": records, "records": records, "bytes": 2 * records}
+        return part, encode(value)
+
+    slow, fast = Histogram(), Histogram()
+    slow.add(900, 40)
+    fast.add(2, 5)
+    first = report(records=40, retries=3, latency=slow.as_json())
+    second = report(epoch=2, records=5, latency=fast.as_json())
+    before, again = StatusBoard("A"), StatusBoard("A")
+    for record in (first, moved(1, 40), second, moved(2, 5)):
+        before.take(*record)
+    for record in (second, moved(2, 5)):
+        again.take(*record)
+    again.keep_counts(before)
+    for board in (before, again):
+        for record in (report(epoch=2, records=7, latency=fast.as_json()), moved(2, 7), moved(3, 1)):
+            board.take(*record)
+    shown, wanted = again.status(), before.status()
+    assert (shown.records, shown.retries, shown.epochs) == (wanted.records, wanted.retries, wanted.epochs) == (47, 3, 2)
+    assert shown.latency.as_json() == wanted.latency.as_json()
+    assert again.partitions[TopicPartition("orders", 1)].records == 48
+    fresh = StatusBoard("A")
+    fresh.take(*report("r2", records=1))
+    fresh.keep_counts(before)
+    assert fresh.status().records == 1, "another run counts from 0"
+    again.keep_counts(again)
+    assert again.status().records == 47
