@@ -16,6 +16,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import LOOK_SECONDS, HeartbeatSettings
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.model import FlowName
 from sparkmirror.sync.change import Round, Sync
 from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.flow import flow_syncs, run_round
@@ -80,6 +81,13 @@ class Job:
         self._stopping = threading.Event()
         self._failing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def report_to(self, report: Callable[[JobRecord], None], flow: FlowName) -> None:
+        """Has `report` called after each round, for the status of `flow`. A job of another pair of clusters, such as
+        heartbeats the other way, is named with it: two jobs of one name would replace each other's records."""
+        self.report = report
+        if self._flow != str(flow):
+            self._record = replace(self._record, name=f"{self._record.name} of {self._flow}")
 
     def start(self) -> None:
         self._thread.start()

@@ -91,7 +91,7 @@ class LeaderJobs:
             jobs.append(Job(f"{flow.name} fencing", FENCING_LOOK_SECONDS, fencing, at_once=True))
         jobs += offset_jobs(flow, self._heartbeats[flow.name], running.checkpoints)
         for job in jobs:
-            job.report = running.reporter.tell_job
+            job.report_to(running.reporter.tell_job, flow.name)
         rights = RightsJob(flow, self._heartbeats[flow.name])
         jobs.append(Job(f"{flow.name} permissions", RIGHTS_LOOK_SECONDS, rights, look_seconds=RIGHTS_LOOK_SECONDS))
         for job in jobs:

@@ -303,7 +303,8 @@ def _of_jobs(facts: Facts) -> Iterator[Problem]:
         return
     for job in facts.jobs:
         if job.state is JobState.FAILED:
-            what = _JOBS.get(job.name, f"the job {job.name} fails")
+            name, _, pair = job.name.partition(" of ")
+            what = _JOBS.get(name, f"the job {name} fails") + (f" ({pair})" if pair else "")
             cause = f"{what}: {first_line(job.reason) or 'no reason is known'}"
             since_ms = job.failing_since_ms or job.last_at_ms
             yield Problem(
@@ -314,7 +315,7 @@ def _of_jobs(facts: Facts) -> Iterator[Problem]:
                 since_ms,
                 job.next_at_ms,
                 command(facts, "doctor"),
-                _PAGES.get(job.name, STATUS_PAGE),
+                _PAGES.get(name, STATUS_PAGE),
             )
 
 

@@ -97,6 +97,29 @@ def test_work_that_was_done_in_part_counts_as_failed_since_its_first_round() -> 
     assert told[0].reason == "group billing is not synced" and told[4].failing_since_ms is None
 
 
+def test_heartbeats_both_ways_have_records_of_their_own() -> None:
+    """A file of one flow writes heartbeats the other way, too; where the mirror may only read there, those fail."""
+    told: dict[str, JobState] = {}
+    over = threading.Event()
+
+    def refuse() -> str:
+        over.set()
+        return "A refuses: TOPIC_AUTHORIZATION_FAILED"
+
+    flow = flow_of().name
+    pairs = [
+        Job(f"{pair} heartbeats", 600.0, work, at_once=True) for pair, work in (("B->A", refuse), ("A->B", lambda: ""))
+    ]
+    for job in pairs:
+        job.report_to(lambda record: told.update({record.name: record.state}), flow)
+        job.start()
+        assert job is not pairs[0] or over.wait(40)
+    for job in pairs:
+        job.stop()
+        job._thread.join(5)
+    assert told == {"heartbeats": JobState.RUNNING, "heartbeats of B->A": JobState.FAILED}
+
+
 @pytest.mark.parametrize(
     ("lines", "wanted"),
     [

@@ -237,6 +237,12 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
         AMBER,
         "topics, settings and ACLs are not kept in step: west does not answer",
     ),
+    (
+        "heartbeats fail the other way",
+        but(jobs=(job("heartbeats", ""), job("heartbeats of backup->west", "not authorized"))),
+        AMBER,
+        "no heartbeats are written (backup->west): not authorized",
+    ),
     ("an unknown job fails", but(jobs=(job("tidying", "no"),)), AMBER, "the job tidying fails: no"),
     (
         "the copy differs",
