@@ -307,7 +307,7 @@ _OURS: Final = (
     _flow("canary_lost_total", "counter", "Probe records that were overtaken by a later one: they are not there",
           lambda snapshot: snapshot.canary.lost if snapshot.canary.run else None),
     _flow("canary_waiting_seconds", "gauge", "How long the oldest probe that has not arrived is under way",
-          lambda snapshot: snapshot.canary.waiting_seconds(snapshot.now_ms) if snapshot.canary.run else None),
+          lambda snapshot: snapshot.canary.waiting_seconds(snapshot.now_ms) if snapshot.is_probed else None),
     _histogram("canary_latency_seconds", "From sending a probe to the source until it is read on the target, by one "
                "clock", lambda snapshot: snapshot.canary.latency),
     _flow("canary_source_clock_skew_seconds", "gauge", "How far the source's clock is ahead of this process's",

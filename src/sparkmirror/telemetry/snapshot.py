@@ -42,3 +42,8 @@ class FlowSnapshot:
     @property
     def canary(self) -> CanaryState:
         return self.board.canary or CanaryState("")
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether the run has a canary; what one of an earlier run has left says nothing of now."""
+        return bool(self.canary.run) and "canary" in self.board.jobs

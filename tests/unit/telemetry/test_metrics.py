@@ -48,6 +48,7 @@ def flow_board(age_ms: int = 1000) -> StatusBoard:
     start = {"task": -1, "epoch": 0, "offset": 800, "end": 850, "filling": [True, 0, 800, 200, 50.0]}
     tell(["partition", "A", "late", 0], start)
     tell(["job", "A", "topics"], {"state": "FAILED", "rounds": 4, "failures": 1, "last_at_ms": NOW_MS})
+    tell(["job", "A", "canary"], {"rounds": 9})
     tell(["verify", "A"], {"verdict": "equal", "rounds": 3})
     tell(["canary", "A"], {"sent": 9, "arrived": 8, "latency": latency.as_json(), "source_skew_seconds": 0.25})
     return board

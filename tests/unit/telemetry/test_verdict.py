@@ -259,9 +259,21 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
     ("the copy was not proven equal", but(verified=VerifyRecord("unproven", 10)), GREEN, "is mirroring"),
     (
         "a probe does not arrive",
-        but(canary=CanaryState("r", 5, 4, oldest_sent_ms=ago(130))),
+        but(canary=CanaryState("r", 5, 4, oldest_sent_ms=ago(130)), jobs=(job("canary", ""),)),
         RED,
         "a probe record is under way for 2 min",
+    ),
+    (
+        "a probe of a canary that is switched off now never arrived",
+        but(canary=CanaryState("former", 5, 4, oldest_sent_ms=ago(86_400)), jobs=(job("topics", ""),)),
+        GREEN,
+        "is mirroring",
+    ),
+    (
+        "the canary cannot look for its probes",
+        but(canary=CanaryState("r", 5, 4, oldest_sent_ms=ago(130)), jobs=(job("canary", "west does not answer"),)),
+        AMBER,
+        "1 problems",
     ),
     (
         "a partition is paused before it was asked for",
