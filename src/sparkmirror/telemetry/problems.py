@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from sparkmirror.clock import show_age, show_moment
 from sparkmirror.telemetry.facts import RESTARTS_HELD_SECONDS, Facts, HeldPartition
-from sparkmirror.telemetry.records import SILENCE_SECONDS_MAX, FlowRecord, FlowState, JobState, PartitionState
+from sparkmirror.telemetry.records import (
+    SILENCE_SECONDS_MAX,
+    FlowRecord,
+    FlowState,
+    JobRecord,
+    JobState,
+    PartitionState,
+)
 
 QUIET_SECONDS: Final = 12.0
 """A process writes its record every 3 s. After this silence it is unknown whether the process still lives."""
@@ -25,6 +32,9 @@ _TASK_QUIET_SECONDS: Final = 25.0
 _TASK_SILENT_SECONDS: Final = 60.0
 _STARTING_SECONDS: Final = 120.0
 _CANARY_SECONDS: Final = 120.0
+_ROUND_SECONDS_MAX: Final = 600.0
+_ROUNDS_LONGER: Final = 10.0
+"""A job whose round takes so many times as long as the last one, and longer than the seconds above, stands still."""
 _GONE_SECONDS: Final = 600.0
 """A killed process, whose tasks other processes have taken over, counts as a problem for this time."""
 _NUMBER: Final = re.compile(r"(?<![Bb]roker )\b\d+\b")
@@ -302,21 +312,26 @@ def _of_jobs(facts: Facts) -> Iterator[Problem]:
     if not living(facts):
         return
     for job in facts.jobs:
-        if job.state is JobState.FAILED:
-            name, _, pair = job.name.partition(" of ")
-            what = _JOBS.get(name, f"the job {name} fails") + (f" ({pair})" if pair else "")
+        name, _, pair = job.name.partition(" of ")
+        what = _JOBS.get(name, f"the job {name} fails") + (f" ({pair})" if pair else "")
+        since_ms, next_ms = job.failing_since_ms or job.last_at_ms, job.next_at_ms
+        if _is_overdue(facts, job):
+            cause = f"nothing was heard of the job {job.name} for {show_age(facts.seconds_since(job.at_ms))}"
+            since_ms, next_ms = job.at_ms, None
+        elif job.state is JobState.FAILED:
             cause = f"{what}: {first_line(job.reason) or 'no reason is known'}"
-            since_ms = job.failing_since_ms or job.last_at_ms
-            yield Problem(
-                Level.AMBER,
-                cause,
-                "",
-                1,
-                since_ms,
-                job.next_at_ms,
-                command(facts, "doctor"),
-                _PAGES.get(name, STATUS_PAGE),
-            )
+        else:
+            continue
+        mend = command(facts, "doctor")
+        yield Problem(Level.AMBER, cause, "", 1, since_ms, next_ms, mend, _PAGES.get(name, STATUS_PAGE))
+
+
+def _is_overdue(facts: Facts, job: JobRecord) -> bool:
+    """Whether the job's next round should have ended long ago. The job reports each round, by the target's clock; its
+    own times give only how long it pauses."""
+    pause = max((job.next_at_ms or 0) - (job.last_at_ms or 0), 0) / 1000 if job.last_at_ms else 0.0
+    limit = pause + max(_ROUND_SECONDS_MAX, _ROUNDS_LONGER * job.cost_seconds)
+    return facts.seconds_since(job.at_ms) > limit
 
 
 def _of_gaps(facts: Facts) -> Iterator[Problem]:

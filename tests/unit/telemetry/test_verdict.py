@@ -54,9 +54,10 @@ def held(state: PartitionState, reason: str = "", count: int = 1, since: float =
     )
 
 
-def job(name: str, reason: str, since: float = 180) -> JobRecord:
+def job(name: str, reason: str, since: float = 180, heard: float = 1, **more: Any) -> JobRecord:
     state = JobState.FAILED if reason else JobState.RUNNING
-    return JobRecord(name, "r", state, reason, next_at_ms=NOW + 5000, failing_since_ms=ago(since) if reason else None)
+    times = {"last_at_ms": ago(heard), "next_at_ms": ago(heard) + 5000, "at_ms": ago(heard)} | more
+    return JobRecord(name, "r", state, reason, failing_since_ms=ago(since) if reason else None, **times)
 
 
 def gap(lost: int, at: float = 60) -> Gap:
@@ -243,6 +244,19 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
         AMBER,
         "no heartbeats are written (backup->west): not authorized",
     ),
+    (
+        "a round of a job does not end",
+        but(jobs=(job("offsets", "", heard=700),)),
+        AMBER,
+        "nothing was heard of the job offsets for 12 min",
+    ),
+    (
+        "a round takes long, as the last one did",
+        but(jobs=(job("topics", "", heard=700, cost_seconds=90.0),)),
+        GREEN,
+        "",
+    ),
+    ("a job pauses for an hour", but(jobs=(job("topics", "", heard=3000, next_at_ms=ago(-600)),)), GREEN, ""),
     ("an unknown job fails", but(jobs=(job("tidying", "no"),)), AMBER, "the job tidying fails: no"),
     (
         "the copy differs",
