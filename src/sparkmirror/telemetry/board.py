@@ -284,6 +284,17 @@ class StatusBoard:
         (self.filling.discard if record.filling is None else self.filling.add)(where)
         self._news[where] = None
 
+    def shift(self, by_ms: int) -> None:
+        """Date what processes, tasks and jobs have said so much later, since this machine's clock was set."""
+
+        def moved(at_ms: int) -> int:
+            return max(at_ms + by_ms, 0)
+
+        self.at_ms = moved(self.at_ms)
+        self.processes = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.processes.items()}
+        self.tasks = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.tasks.items()}
+        self.jobs = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.jobs.items()}
+
     def take_news(self) -> dict[TopicPartition, PartitionRecord]:
         """Partitions that the shown run has reported since the last call. A partition whose last record is of an
         earlier run stays in the list until the shown run reports it."""
