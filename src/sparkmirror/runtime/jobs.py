@@ -69,7 +69,7 @@ class Job:
         """The first round comes after a pause too, if not `at_once`."""
         self.report: Callable[[JobRecord], None] = lambda _: None
         self._record = JobRecord(name.partition(" ")[2], "")
-        self._name = name
+        self.name = name
         self._flow = name.partition(" ")[0]
         self._close = close
         self._is_to_close = False
@@ -138,12 +138,12 @@ class Job:
     def _tell(self, sentence: str) -> None:
         """Logs the failure; `logs.handlers` counts repeats."""
         self._failing = True
-        log.warning("%s: %s", self._name, sentence, extra={"event": "job-failed", "flow": self._flow})
+        log.warning("%s: %s", self.name, sentence, extra={"event": "job-failed", "flow": self._flow})
 
     def _recover(self) -> None:
         if self._failing:
             self._failing = False
-            log.info("%s: works again.", self._name, extra={"event": "job-works", "flow": self._flow})
+            log.info("%s: works again.", self.name, extra={"event": "job-works", "flow": self._flow})
 
 
 @dataclass(slots=True)

@@ -126,6 +126,7 @@ class MirrorRun:
             try:
                 self._loop(sessions, display, watches, QueryEvents(context, self._flows, watches))
             finally:
+                self._health.stopping()
                 self._leader_jobs.end()
                 self._end_flows()
                 self._finish_led()

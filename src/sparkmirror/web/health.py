@@ -7,7 +7,7 @@ _SILENCE_SECONDS_MAX = 60.0
 
 
 class Health:
-    """The run's loop calls `beat`; a loop that stands still for a minute is a problem.
+    """The run's loop calls `beat`; a loop that stands still for a minute is a problem. It ends with `stopping`.
 
     One thread writes and others read: each attribute is a single reference.
     """
@@ -18,9 +18,13 @@ class Health:
         self._not_ready: tuple[str, ...] = ()
 
     def beat(self, not_ready: tuple[str, ...] = ()) -> None:
-        """The loop has run once more. `not_ready` describes the flows that are not ready."""
+        """The loop has run once more. `not_ready` describes the flows, or jobs, that are not ready."""
         self._not_ready = not_ready
         self._beat_at = self._now()
+
+    def stopping(self) -> None:
+        """The loop has ended: what it has said last holds no more."""
+        self.beat(("the mirror is stopping",))
 
     def problem(self) -> str:
         """The reason why a supervisor should restart this process; empty when there is none."""
@@ -29,7 +33,7 @@ class Health:
         return f"the run's loop has stood still for {silent:.0f} s"
 
     def waiting(self) -> str:
-        """The reason why not all flows are ready; empty when all are. An AMBER verdict is no reason."""
+        """The reason why not all flows, or jobs, are ready; empty when all are. An AMBER verdict is no reason."""
         if self._beat_at is None:
             return "the mirror is starting"
         return "\n".join(self._not_ready)

@@ -13,6 +13,7 @@ from tests.manual_clock import ManualClock
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.runtime import jobs
 from sparkmirror.runtime.jobs import FlowSync, Job, pause_seconds
+from sparkmirror.runtime.jobs_alone import report_failures
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.config_job import ConfigSync
 from sparkmirror.sync.offset_job import CheckpointLatency
@@ -135,7 +136,7 @@ def test_heartbeats_both_ways_have_records_of_their_own() -> None:
 def test_the_jobs_of_a_flow_are_those_that_are_switched_on(lines: list[str], wanted: list[str]) -> None:
     config = config_of(*lines)
     made = jobs.offset_jobs(config.flows[0], config.heartbeats, CheckpointLatency())
-    assert [job._name for job in made] == wanted
+    assert [job.name for job in made] == wanted
 
 
 class Desk:
@@ -218,3 +219,28 @@ def test_after_a_failure_all_syncs_are_due(monkeypatch: pytest.MonkeyPatch) -> N
     desk.is_away = False
     sync()
     assert desk.rounds == [TopicSync, ConfigSync, TopicSync, ConfigSync]
+
+
+def test_a_process_of_jobs_alone_is_ready_when_they_all_go_well() -> None:
+    """Heartbeats that cannot be written are nobody's flow; the probe is who can say so."""
+    outcomes = [""]
+    quick = Job("A->B heartbeats", 600.0, lambda: outcomes[0], look_seconds=0.01, at_once=True)
+    slow = Job("B->A heartbeats", 600.0, lambda: "", look_seconds=600.0)
+    not_ready = report_failures([quick, slow])
+    assert set(not_ready) == {"A->B heartbeats", "B->A heartbeats"}
+
+    def until(wanted: set[str]) -> None:
+        deadline = time.monotonic() + 40
+        while set(not_ready.copy().values()) != wanted:
+            assert time.monotonic() < deadline, not_ready
+            time.sleep(0.01)
+
+    quick.start()
+    late = "B->A heartbeats: no round has ended yet"
+    until({late})
+    outcomes[0] = "Cluster B does not answer.\nhint: look"
+    until({late, "A->B heartbeats: Cluster B does not answer"})
+    outcomes[0] = ""
+    until({late})
+    quick.stop()
+    quick._thread.join(5)

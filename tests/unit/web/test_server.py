@@ -150,6 +150,8 @@ def test_health_is_the_run_loops_and_readiness_the_flows() -> None:
     assert (health.problem(), health.waiting()) == ("", "")
     now = 161.0
     assert health.problem() == "the run's loop has stood still for 61 s"
+    health.stopping()
+    assert (health.problem(), health.waiting()) == ("", "the mirror is stopping")
 
 
 def test_health_and_readiness_are_asked_for_by_path(tokenless: Served) -> None:
