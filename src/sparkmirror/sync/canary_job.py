@@ -30,6 +30,8 @@ _HOUR: Final = {"retention.ms": "3600000", "segment.ms": "3600000", "segment.byt
 _REPLICAS_MAX: Final = 3
 _CLOCK_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.2
+_KEPT_SECONDS: Final = 1800.0
+"""Half of the time for which the topic of the probes keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,10 @@ class CanaryJob:
         self._tail: TopicTail | None = None
         self._state = CanaryState(uuid.uuid4().hex[:12])
         self._sent_at: dict[int, tuple[float, int]] = {}
+        self._read_up: int | None = None
+        self._unseen = 0
+        """Of probes before this one nobody saw when they arrived."""
         self._clocks_at = 0.0
-        self._next: int | None = None
-        """The first offset on the target that has not been read, None before anything was."""
 
     def __call__(self) -> None:
         """Raises ClusterError if a cluster does not answer."""
@@ -82,16 +85,23 @@ class CanaryJob:
         self._tell(opened)
 
     def _follow(self, opened: "_Opened") -> TopicTail | None:
-        """Follows the probes' topic on the target from its end on, once the mirror has created it; before, no probe is
-        sent. After a failure it goes on where it was: what has arrived meanwhile is not lost."""
+        """Follows the probes' topic on the target, once the mirror has created it; before, no probe is sent."""
         if self._home.topic not in opened.target.list_topics([self._home.topic]):
             return None
-        end = opened.target.await_end(self._home)
-        begin = opened.target.await_earliest_offsets([self._home]).get(self._home, end)
-        self._next = end if self._next is None else min(max(self._next, begin), end)
         tail = self._connections.enter_context(open_tail(self._flow.target, "canary", [self._home]))
-        tail.seek(self._home, self._next)
+        tail.seek(self._home, self._resume(opened.target.await_end(self._home)))
         return tail
+
+    def _resume(self, end: int) -> int:
+        """The offset to read from: at first the topic's `end`, after a failure where reading stopped, since a probe
+        that has arrived meanwhile would count as lost as soon as a later one is seen. Of probes in a topic that was
+        made again, or may have deleted them by now, it is not known whether they arrived."""
+        old = self._clock.monotonic() - _KEPT_SECONDS
+        if self._read_up is None or self._read_up > end or any(sent_at < old for sent_at, _ in self._sent_at.values()):
+            self._sent_at.clear()
+            self._read_up = end
+        self._unseen = self._state.sent
+        return self._read_up
 
     def _send(self, opened: "_Opened") -> None:
         if self._tail is None:
@@ -107,7 +117,7 @@ class CanaryJob:
             time.sleep(seconds_max)
             return
         for record in self._tail.poll(seconds_max):
-            self._next = record.offset + 1
+            self._read_up = record.offset + 1
             number = probe_number(record.value, self._state.run)
             if number is not None:
                 self._arrive(number)
@@ -119,7 +129,8 @@ class CanaryJob:
         if sent is None:
             return
         latency = self._state.latency.copy()
-        latency.add(round((self._clock.monotonic() - sent[0]) * 1000), 1)
+        if number >= self._unseen:
+            latency.add(round((self._clock.monotonic() - sent[0]) * 1000), 1)
         overtaken = [one for one in self._sent_at if one < number]
         for one in overtaken:
             del self._sent_at[one]

@@ -1,7 +1,6 @@
 """What a canary makes of probes that arrive, come twice, are overtaken, or are somebody else's."""
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from sparkmirror.sync.canary_job import CLOCK_TOPIC, CanaryJob
 from sparkmirror.telemetry.board import StatusBoard
 
 HOME = TopicPartition("A.sparkmirror-canary-B", 0)
-FOLLOW = CanaryJob._follow
 
 
 class Clusters:
@@ -109,56 +107,65 @@ def test_probes_arrive_once_and_those_that_are_overtaken_are_lost(flow: FlowConf
     assert (state.source_skew_seconds, state.target_skew_seconds) == (0.25, 0.25)
 
 
-class FailingClusters(Clusters):
-    """The target's topic is a log that is read from where the tail stands; the source fails when it is told to."""
+class Log(Clusters):
+    """The target's log of the probes, which is read from where a reader has gone to."""
 
     def __init__(self) -> None:
         super().__init__()
         self.log: list[bytes] = []
-        self.at = 0
-        self.is_up = True
+        self.at = self.first = 40
+        self.is_away = False
 
-    def await_end(self, _: TopicPartition) -> int:
-        return 40 + len(self.log)
+    def __enter__(self) -> "Log":
+        return self
 
-    def await_earliest_offsets(self, _: object) -> dict[TopicPartition, int]:
-        return {HOME: 40}
+    def __exit__(self, *_: object) -> None:
+        return None
 
-    def seek(self, _: TopicPartition, offset: int) -> None:
+    def await_end(self, partition: TopicPartition) -> int:
+        return self.first + len(self.log)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
         self.at = offset
 
     def write(self, topic: str, records: list[tuple[bytes, bytes]]) -> None:
-        if not self.is_up and topic == "sparkmirror-canary-B":
-            raise ClusterUnreachable("A does not answer")
+        if self.is_away and topic != "sparkmirror-canary-B":
+            raise ClusterUnreachable("Cluster B does not answer.", "")
         super().write(topic, records)
 
     def poll(self, _: float) -> list[TailRecord]:
-        found = [TailRecord(HOME, 40 + at, 0, None, value) for at, value in enumerate(self.log) if 40 + at >= self.at]
-        self.at = self.await_end(HOME)
+        found = [
+            TailRecord(HOME, self.first + n, 0, None, value)
+            for n, value in enumerate(self.log)
+            if self.first + n >= self.at
+        ]
+        self.at = self.first + len(self.log)
         return found
 
 
-def test_a_probe_that_arrives_while_a_cluster_is_away_is_not_lost(
-    flow: FlowConfig, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_probes_that_arrive_while_nobody_reads_are_not_lost(
+    flow: FlowConfig, monkeypatch: pytest.MonkeyPatch, is_made_again: bool
 ) -> None:
-    both = FailingClusters()
-    both.log.append(b"of an earlier run")
-    monkeypatch.setattr(canary_job, "_Opened", lambda *_: both)
-    monkeypatch.setattr(canary_job, "open_tail", lambda *_: nullcontext(both))
-    monkeypatch.setattr(CanaryJob, "_follow", FOLLOW)
+    log = Log()
+    monkeypatch.setattr(canary_job, "_Opened", lambda *_: log)
+    monkeypatch.setattr(canary_job, "open_tail", lambda *_: log)
     job = new_job(flow)
     job()
-    both.log.append(both.probes[0])
+    log.log.append(log.probes[0])
     job()
-    job()
-    both.is_up = False
+    log.is_away = True
     with pytest.raises(ClusterUnreachable):
         job()
-    both.log += both.probes[1:]
-    both.is_up = True
+    log.is_away = False
+    log.log += log.probes[1:3]
+    if is_made_again:
+        log.log, log.first = [], 0
     job()
-    both.log.append(both.probes[-1])
+    log.log.append(log.probes[3])
     job()
-    state = both.board.canary
+    state = log.board.canary
     assert state is not None
-    assert (state.sent, state.arrived, state.lost) == (5, 4, 0)
+    seen = 1 if is_made_again else 3
+    assert (state.sent, state.arrived, state.lost) == (5, seen + 1, 0)
+    assert state.latency.count == 2, "when the others arrived nobody saw"
