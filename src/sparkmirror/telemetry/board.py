@@ -19,6 +19,7 @@ from sparkmirror.telemetry.records import (
     AcknowledgedRecord,
     CanaryState,
     FlowRecord,
+    FlowState,
     JobRecord,
     PartitionRecord,
     TaskRecord,
@@ -68,6 +69,9 @@ _FOLDS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {
     "problem": _first,
 }
 """For each field of `FlowStatus` the function that makes it from that field of the tasks."""
+
+
+_LIVING: Final = (FlowState.RESTARTING, FlowState.RUNNING, FlowState.STARTING, FlowState.STOPPING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +322,13 @@ class StatusBoard:
     def flow(self) -> FlowRecord | None:
         """The process that wrote last among those that have not ended, or else among all; None where none wrote."""
         return max(self.processes.values(), key=lambda one: (not one.is_over, one.at_ms), default=None)
+
+    def state_at(self, now_ms: int) -> FlowState | None:
+        """The flow's state, of however many processes: RESTARTING where one has lost its query, else RUNNING where one
+        runs it, whatever others that come or go say meanwhile. None where none wrote."""
+        found = {one.state_at(now_ms) for one in self.processes.values()}
+        state = next((state for state in _LIVING if state in found), None)
+        return state if state is not None or self.flow is None else self.flow.state_at(now_ms)
 
     @property
     def sizings(self) -> list[str]:

@@ -37,7 +37,7 @@ class FlowSnapshot:
 
     @property
     def state(self) -> FlowState | None:
-        return None if self.board.flow is None else self.board.flow.state_at(self.now_ms)
+        return self.board.state_at(self.now_ms)
 
     @property
     def canary(self) -> CanaryState:

@@ -129,7 +129,7 @@ class FlowPage:
 
     @property
     def state(self) -> FlowState | None:
-        return None if self.board.flow is None else self.board.flow.state_at(self.at_ms)
+        return self.board.state_at(self.at_ms)
 
     @property
     def records_per_second(self) -> float | None:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from sparkmirror.model import TopicPartition
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
@@ -126,3 +128,28 @@ def test_counters_do_not_go_down_where_a_compacted_topic_is_read_again() -> None
     assert fresh.status().records == 1, "another run counts from 0"
     again.keep_counts(again)
     assert again.status().records == 47
+
+
+@pytest.mark.parametrize(
+    ("states", "wanted"),
+    [
+        (["RUNNING", "STARTING"], "RUNNING"),
+        (["RUNNING", "STOPPING"], "RUNNING"),
+        (["RUNNING", "FAILED"], "RUNNING"),
+        (["RUNNING", "RESTARTING"], "RESTARTING"),
+        (["STARTING", "STOPPED"], "STARTING"),
+        (["FAILED", "STOPPED"], "STOPPED"),
+    ],
+)
+def test_the_state_of_a_flow_does_not_depend_on_which_process_wrote_last(states: list[str], wanted: str) -> None:
+    board, seen = StatusBoard("A"), []
+    for at in range(4):
+        pid = at % 2
+        value = {"run": "r1", "state": states[pid], "host": "here", "pid": pid}
+        board.take(encode_key("flow", "A", f"here:{pid}"), encode(value), 1000 * at)
+        seen.append(board.state_at(1000 * at))
+    if wanted != "STOPPED":
+        assert set(seen[1:]) == {wanted}
+    assert seen[-1] == wanted
+    silent = board.state_at(100_000)
+    assert silent == ("SILENT" if "RUNNING" in states or "STARTING" in states else wanted)
