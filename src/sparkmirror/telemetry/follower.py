@@ -71,6 +71,10 @@ class FlowFollower:
             self.close()
             self.problem = str(problem.args[0])
             return False
+        except Exception as problem:  # else what was read last would be shown for good
+            self.close()
+            self.problem = f"unexpected {type(problem).__name__}: {problem}"
+            raise
         self.problem = ""
         return is_new
 

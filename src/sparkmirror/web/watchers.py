@@ -73,7 +73,13 @@ class FlowWatcher:
 
     def __call__(self) -> None:
         """Reads new records and shows them; while the target does not answer, the page says so."""
-        is_new = self.follower.poll()
+        is_new = False
+        try:
+            is_new = self.follower.poll()
+        finally:
+            self._take(is_new=is_new)
+
+    def _take(self, *, is_new: bool) -> None:
         if self.follower.gaps is not self._gaps:
             self._gaps = self.follower.gaps
             rows = {key: flow_snapshot.gap_row(gap) for key, gap in self._gaps.items()}

@@ -1,5 +1,6 @@
 """What the page shows while a cluster does not answer: that it does not, and what was known before."""
 
+import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from sparkmirror.model import Cluster, FlowName
 from sparkmirror.telemetry import follower
 from sparkmirror.telemetry.facts import Facts
 from sparkmirror.telemetry.problems import Level
-from sparkmirror.telemetry.records import FlowRecord, FlowState, TaskRecord
+from sparkmirror.telemetry.records import FlowRecord, FlowState, TaskRecord, encode_record
 from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web import watchers as watch
 from sparkmirror.web.page_state import PageState
@@ -54,3 +55,26 @@ def test_the_headline_of_a_page_waits_for_all_flows() -> None:
     assert page_state.since(0)["parts"]["verdict"] == {"level": "unknown", "sentence": "A->C: it is starting"}
     headline.tell(replace(well, flow="A->C"))
     assert page_state.since(0)["parts"]["verdict"] == {"level": "green", "sentence": "All 2 flows are mirroring"}
+
+
+def test_an_error_that_nobody_expects_does_not_leave_a_flow_green(
+    flow: FlowConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job that runs the watcher logs it and tries again; the page would show what was read last."""
+    page_state = PageState()
+    watcher = watch.FlowWatcher(flow, lambda: "run", page_state, watch.Headline(page_state, [flow.name]))
+    monkeypatch.setattr(watcher.follower, "_poll", lambda: False)
+    key, value = encode_record("A", RUNNING)
+    watcher.follower.board.take(key, value, time.time_ns() // 1_000_000)
+    watcher.follower.board.take(*encode_record("A", TASK), time.time_ns() // 1_000_000)
+    watcher()
+    assert page_state.since(0)["parts"]["verdict"]["level"] == "green"
+
+    def fail() -> bool:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    monkeypatch.setattr(watcher.follower, "_poll", fail)
+    with pytest.raises(RuntimeError):
+        watcher()
+    verdict = page_state.since(0)["parts"]["verdict"]
+    assert verdict["level"] == "red" and "unexpected RuntimeError" in verdict["sentence"]
