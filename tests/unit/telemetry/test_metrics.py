@@ -265,6 +265,40 @@ def test_promtool_accepts_the_rules_and_each_expression_of_the_dashboard(tmp_pat
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+RULE_TEST = {
+    "evaluation_interval": "1m",
+    "tests": [
+        {
+            "interval": "1m",
+            "input_series": [
+                {"series": f'sparkmirror_verdict{{source="A",target="{target}",level="green"}}', "values": values}
+                for target, values in (("B", "1x60"), ("C", "1x9 stale"))
+            ],
+            "alert_rule_test": [
+                {"eval_time": "9m", "alertname": "SparkMirrorAbsent", "exp_alerts": []},
+                {
+                    "eval_time": "20m",
+                    "alertname": "SparkMirrorAbsent",
+                    "exp_alerts": [{"exp_labels": {"severity": "critical", "source": "A", "target": "C"}}],
+                },
+            ],
+        }
+    ],
+}
+
+
+def test_a_flow_that_is_heard_of_no_more_raises_an_alert_while_others_are_heard_of(tmp_path: Path) -> None:
+    promtool, alerts = program("promtool"), yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())
+    for rule in alerts["groups"][0]["rules"]:
+        rule["annotations"] = {}
+    (tmp_path / "alerts.yml").write_text(yaml.safe_dump(alerts))
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"rule_files": ["alerts.yml"]} | RULE_TEST))
+    tested = subprocess.run(
+        [promtool, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=30
+    )
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
 def test_how_far_a_start_is_filled_is_known_while_it_is_reported() -> None:
     name, here = "sparkmirror_partition_filling_", {"topic": "late", "partition": "0"}
     found = told(expose([snapshot(flow_board())]))
