@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.scenarios.browser import LOOKS, chromium, open_page, violations
 from tests.scenarios.played_page import FLOW, LONG_NAME, served_night
 
+from sparkmirror.model import TopicPartition
 from sparkmirror.web.page_state import PageState
 
 VIEWS = (
@@ -123,6 +124,21 @@ def test_a_topic_opens_into_its_partitions_and_each_has_an_address(page: Page, u
     expect(page.get_by_role("row", name=re.compile("^partition "))).to_have_count(3)
     page.goto(f"{url}#overview/west-%3Ebackup")
     expect(page.get_by_role("heading", name=str(FLOW))).to_be_in_viewport()
+
+
+def test_how_far_a_partition_is_behind_is_not_known_where_its_lag_is_not(
+    night: tuple[str, PageState], page: Page, url: str
+) -> None:
+    page_state, name = night[1], f"partitions/{FLOW}"
+    (row,) = (row for row in page_state.since(0)["rows"][name] if row[1:3] == ["orders", 5])
+    cells: dict[int, object] = dict(enumerate(row[1:]))
+    dialog = page.get_by_role("dialog", name="orders-5")
+    for end, said in ((cells[4], "behindnothing"), (None, "lagnot knownbehindnot known")):
+        page_state.update_rows(name, {TopicPartition("orders", 5): tuple((cells | {4: end, 7: None}).values())})
+        page.goto(f"{url}#partitions/west-%3Ebackup/orders/5")
+        page.reload()
+        expect(dialog).to_contain_text(said)
+    page_state.update_rows(name, {TopicPartition("orders", 5): tuple(cells.values())})
 
 
 def test_the_page_says_where_offsets_are_identical(page: Page, url: str) -> None:

@@ -190,7 +190,7 @@ export class Partitions {
         fact("next offset", count(row.offset)),
         fact("end of the source", count(row.end)),
         fact("lag", lagOf(row) === null ? "not known" : plural(lagOf(row), "record")),
-        fact("behind", row.behindSince ? age(this.#behind(row)) : "nothing"),
+        fact("behind", row.behindSince ? age(this.#behind(row)) : lagOf(row) === null ? "not known" : "nothing"),
         fact("rate", `${perSecond(row.rate)} · ${size(row.bytes)}/s`),
         fact("latency, mean", ms(row.latency)),
       ),

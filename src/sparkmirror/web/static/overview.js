@@ -8,6 +8,7 @@ import { placeOf } from "./place.js";
 import { drawTimeline } from "./timeline.js";
 
 const EVENTS_SHOWN = 12;
+const HEARTBEAT_OLD_SECONDS = 60;
 const DAY_MS = 24 * 3_600_000;
 const RECENT_MS = 300_000;
 const SAMPLE_MS = 5000;
@@ -91,12 +92,13 @@ export class Overview {
     return { source: flow.source, target: flow.target, state, rate, bytes: flow.bytes_per_second, behind: this.behind(flow), isOwn: true };
   }
 
-  /** Mirrors that are not this file's, by the heartbeats that arrive. */
+  /** Mirrors that are not this file's, by the heartbeats that arrive: whether one runs is not known when none has come for long. */
   #others(flows) {
     const own = new Set(flows.map((flow) => `${flow.source} ${flow.target}`));
     const feeds = [...this.live.parts].filter(([name]) => name.startsWith("feeds/")).flatMap(([, told]) => told);
     const found = new Map(feeds.filter((feed) => feed.arrives && !own.has(`${feed.source} ${feed.target}`)).map((feed) => [`${feed.source} ${feed.target}`, feed]));
-    return [...found.values()].map((feed) => ({ source: feed.source, target: feed.target, state: "RUNNING", rate: null, heartbeatAge: Math.max(this.live.now - feed.at_ms, 0) / 1000 }));
+    const ages = [...found.values()].map((feed) => [feed, Math.max(this.live.now - feed.at_ms, 0) / 1000]);
+    return ages.map(([feed, seconds]) => ({ source: feed.source, target: feed.target, state: this.live.isStale || seconds > HEARTBEAT_OLD_SECONDS ? "UNKNOWN" : "RUNNING", rate: null, heartbeatAge: seconds }));
   }
 
   /** A card stays in the document, and in it whatever has not changed. */
