@@ -294,11 +294,12 @@ def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:
     """Ends the mirror, with `on.send.failure=fail`, when the target refuses a record for good, as MirrorMaker 1 does;
     and when a partition's reason says that `on.data.loss` does."""
     for watch in watches:
-        for where, reason in watch.status.failed.items():
+        refusals = watch.board.refusals()
+        for where, reason in refusals.items():
             if ENDS_THE_MIRROR in reason:
                 hint = "See `sparkmirror gaps`; with on.data.loss=continue it goes on behind the gap."
                 raise SparkMirrorError(f"{watch.flow.name} {where}: {reason}", hint)
-        failed = watch.status.failed if watch.flow.on_send_failure == "fail" else {}
+        failed = refusals if watch.flow.on_send_failure == "fail" else {}
         for where, reason in failed.items():
             if reason.startswith(WAITS):
                 continue

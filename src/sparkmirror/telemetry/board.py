@@ -22,6 +22,7 @@ from sparkmirror.telemetry.records import (
     FlowState,
     JobRecord,
     PartitionRecord,
+    PartitionState,
     TaskRecord,
     VerifyRecord,
     parse_record,
@@ -298,6 +299,17 @@ class StatusBoard:
         self.processes = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.processes.items()}
         self.tasks = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.tasks.items()}
         self.jobs = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.jobs.items()}
+
+    def refusals(self) -> dict[str, str]:
+        """Why partitions are FAILED now, by what the run has reported; tasks name a hundred of theirs at most, so the
+        partitions' own records count too."""
+        records = (self.partitions.get(where) for where in self.trouble.failing)
+        own = {
+            str(one.source): one.reason
+            for one in records
+            if one is not None and one.run == self.run and one.state is PartitionState.FAILED
+        }
+        return {**own, **self.status().failed}
 
     def take_news(self) -> dict[TopicPartition, PartitionRecord]:
         """Partitions that the shown run has reported since the last call. A partition whose last record is of an
