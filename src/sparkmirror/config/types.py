@@ -140,7 +140,7 @@ def _boolean(text: str) -> bool:
 
 
 def _switch(text: str) -> bool:
-    return text.lower() == "true"
+    return text.strip().lower() == "true"
 
 
 def split_list(text: str) -> tuple[str, ...]:

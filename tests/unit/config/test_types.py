@@ -23,7 +23,7 @@ from sparkmirror.config import types
         (types.SWITCH, "yes", False),
         (types.SWITCH, "1", False),
         (types.SWITCH, "", False),
-        (types.SWITCH, "true ", False),
+        (types.SWITCH, " true\t", True),
         (types.whole(1), " 12 ", 12),
         (types.whole(1), "+5", 5),
         (types.whole(1, also=-1), "-1", -1),

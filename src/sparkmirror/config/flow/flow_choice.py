@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.config.flow.transforms import Transforms
-from sparkmirror.config.formats.properties import Properties
+from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.keys import client_keys, flow_keys, sync_keys
 from sparkmirror.config.keys import table as keys
 from sparkmirror.config.keys.key import Key
@@ -212,16 +212,24 @@ def _is_enabled(properties: Properties, pair: FlowName, problems: Problems) -> b
     if entry is None:
         return False
     enabled = Reader({"enabled": entry}, problems).read(keys.ENABLED)
-    if not enabled and entry.value.lower() != "false":
+    if not enabled and entry.value.strip().lower() != "false":
         problems.warn(f"`{entry.key}` is `{entry.value}`, which counts as false: only `true` turns a flow on", entry)
+    beats = _switch_of_heartbeats(properties, pair)
+    if enabled and all(one and one.value.lower() != "true" for one in (entry, beats)):
+        message = f"`{entry.key}` ends with a blank: MirrorMaker, without heartbeats of {pair}, takes it for false"
+        problems.warn(message, entry, "remove the blank")
     if enabled and own is None:
         problems.warn(f"`enabled` at the top level turns on {pair}", entry)
     return enabled
 
 
 def _emits_heartbeats(properties: Properties, pair: FlowName) -> bool:
-    entry = properties.get(f"{pair}.{_BEATS}") or properties.get(_BEATS)
-    return entry is None or entry.value.lower() == "true"
+    entry = _switch_of_heartbeats(properties, pair)
+    return entry is None or entry.value.strip().lower() == "true"
+
+
+def _switch_of_heartbeats(properties: Properties, pair: FlowName) -> Entry | None:
+    return properties.get(f"{pair}.{_BEATS}") or properties.get(_BEATS)
 
 
 def warn_of_uncommitted_source(flow: FlowReader, name: FlowName, problems: Problems) -> None:

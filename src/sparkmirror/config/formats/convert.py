@@ -176,7 +176,7 @@ class _Writer:
         source = {name: value for name, value in plain.items() if name not in _NOT_SOURCE}
         checkpoint = {name: source.pop(name) for name in list(source) if CHECKPOINT_KEYS.fullmatch(name)}
         written["sourceConnector"] = {"tasksMax": flow.tasks_max} | ({"config": source} if source else {})
-        if plain.get("emit.checkpoints.enabled", "true").lower() == "true":
+        if plain.get("emit.checkpoints.enabled", "true").strip().lower() == "true":
             written["checkpointConnector"] = {"config": checkpoint} if checkpoint else {}
         return written | {field: plain[key] for key, field in _PATTERNS.items() if key in plain}
 
