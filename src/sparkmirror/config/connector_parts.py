@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.formats.strimzi import idle_fields_of_connector
 from sparkmirror.config.formats.strimzi_login import Secrets, login_entries, trust_entries
-from sparkmirror.config.formats.yaml_lines import Branch, read_documents
+from sparkmirror.config.formats.yaml_lines import Branch, read_documents, scalar_text
 from sparkmirror.config.spelling import did_you_mean
 from sparkmirror.errors import ConfigError
 
@@ -155,24 +155,14 @@ def _is_connector(document: Branch) -> bool:
 def _json_connector(document: Branch, file: str) -> Part:
     is_bare = CLASS in document.fields
     config = document if is_bare else document.get("config") or document
-    settings = {key: Entry(key, _text(value, key, file), value.line, file=file) for key, value in config.fields.items()}
+    settings = {
+        key: Entry(key, scalar_text(value, key, file), value.line, file=file) for key, value in config.fields.items()
+    }
     name = "" if is_bare else document.text_at("name").strip()
     if not name and "name" in settings:
         name = settings["name"].value.strip()
     runs = is_bare or document.text_at("initial_state").upper() in ("", "RUNNING")
     return Part(_role(settings[CLASS]), file, document.line, settings, name, runs)
-
-
-def _text(value: Branch, key: str, file: str) -> str:
-    if value.fields or value.items:
-        raise ConfigError(
-            f"`{key}` is a list or an object, where Connect takes a text",
-            "write it as one string, with commas between the items of a list",
-            key=key,
-            line=value.line,
-            file=file,
-        )
-    return "" if value.is_null else value.text
 
 
 # Strimzi.
@@ -231,4 +221,4 @@ def _login(spec: Branch, file: str, secrets: Path) -> dict[str, Entry]:
 def _config(spec: Branch, file: str) -> dict[str, Entry]:
     config = spec.get("config")
     fields = config.fields if config is not None else {}
-    return {key: Entry(key, _text(value, key, file), value.line, file=file) for key, value in fields.items()}
+    return {key: Entry(key, scalar_text(value, key, file), value.line, file=file) for key, value in fields.items()}

@@ -10,11 +10,12 @@ topics; so fields that none of the versions has (`KafkaMirrorMaker2Spec` and its
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.formats.strimzi_login import Secrets, login_entries, provider_entries, trust_entries
-from sparkmirror.config.formats.yaml_lines import Branch, read_documents
+from sparkmirror.config.formats.yaml_lines import Branch, read_documents, scalar_text
 from sparkmirror.config.keys.places import is_of_file
 from sparkmirror.config.spelling import did_you_mean
 from sparkmirror.errors import ConfigError
@@ -119,7 +120,7 @@ class _Translation:
 
     def _providers(self, connect: Branch | None) -> Iterator[Entry]:
         """The config providers of the Connect cluster, where Strimzi's users write them, and one for secrets."""
-        own = {name: Entry(name, value.text, value.line) for name, value in self._config(connect)}
+        own = {entry.key: entry for entry in self._config(connect)}
         yield from provider_entries(own, self._spec.line)
 
     def _clusters(self) -> dict[str, Branch]:
@@ -129,11 +130,11 @@ class _Translation:
         return {source.text_at("alias"): source for source in sources} | {self._connect: self._target}
 
     def _cluster(self, alias: str, cluster: Branch) -> Iterator[Entry]:
-        for name, value in self._config(cluster):
-            if alias == self._connect and is_of_file(name):
-                yield Entry(name, value.text, value.line)
-            elif not name.startswith("config.providers"):
-                yield Entry(f"{alias}.{name}", value.text, value.line)
+        for entry in self._config(cluster):
+            if alias == self._connect and is_of_file(entry.key):
+                yield entry
+            elif not entry.key.startswith("config.providers"):
+                yield replace(entry, key=f"{alias}.{entry.key}")
         servers = cluster.get("bootstrapServers")
         if servers is not None:
             yield Entry(f"{alias}.bootstrap.servers", servers.text, servers.line)
@@ -142,7 +143,7 @@ class _Translation:
         yield from trust_entries(alias, tls, self._secrets, self._file)
         yield from login_entries(alias, login, tls is not None, self._secrets, self._file)
         if alias == self._connect:
-            yield from _renamed(cluster, _TARGET_FIELDS, alias)
+            yield from self._renamed(cluster, _TARGET_FIELDS, alias)
             yield from (Entry(f"{alias}.{key}", value, cluster.line) for key, value in TARGET_DEFAULTS.items())
 
     def _mirror(self, mirror: Branch, clusters: Collection[str]) -> Iterator[Entry]:
@@ -159,12 +160,12 @@ class _Translation:
         connector = mirror.get("sourceConnector")
         runs = "sourceConnector" in mirror.fields and self._runs(connector)
         yield Entry(f"{flow}.enabled", str(runs).lower(), connector.line if connector else mirror.line)
-        yield from _renamed(mirror, _MIRROR_FIELDS, str(flow))
+        yield from self._renamed(mirror, _MIRROR_FIELDS, str(flow))
         if connector and (tasks := connector.get("tasksMax")):
             yield Entry(f"{flow}.tasks.max", tasks.text, tasks.line)
         for name in _CONNECTORS:
-            for key, value in self._config(mirror.get(name)):
-                yield Entry(key if is_of_file(key) else f"{flow}.{key}", value.text, value.line)
+            for entry in self._config(mirror.get(name)):
+                yield entry if is_of_file(entry.key) else replace(entry, key=f"{flow}.{entry.key}")
         for name, key in (("checkpointConnector", "emit.checkpoints"), ("heartbeatConnector", "emit.heartbeats")):
             there = name in mirror.fields and self._runs(mirror.get(name))
             yield Entry(f"{flow}.{key}.enabled", str(there).lower(), mirror.line)
@@ -174,15 +175,17 @@ class _Translation:
         """Whether the connector runs, as `_is_running`; without replicas none does."""
         return self._spec.text_at("replicas") != "0" and _is_running(connector)
 
-    def _config(self, part: Branch | None) -> Iterator[tuple[str, Branch]]:
+    def _config(self, part: Branch | None) -> Iterator[Entry]:
+        """The lines of a `config`; Kubernetes drops fields that are null. Raises ConfigError for a list."""
         config = part.get("config") if part is not None else None
-        yield from config.fields.items() if config is not None else ()
+        for name, value in config.fields.items() if config is not None else ():
+            if not value.is_null:
+                yield Entry(name, scalar_text(value, name, self._file), value.line)
 
-
-def _renamed(part: Branch, fields: Mapping[str, str], place: str) -> Iterator[Entry]:
-    for name, key in fields.items():
-        if value := part.get(name):
-            yield Entry(f"{place}.{key}", value.text, value.line)
+    def _renamed(self, part: Branch, fields: Mapping[str, str], place: str) -> Iterator[Entry]:
+        for name, key in fields.items():
+            if value := part.get(name):
+                yield Entry(f"{place}.{key}", scalar_text(value, name, self._file), value.line)
 
 
 def _is_running(connector: Branch | None) -> bool:

@@ -38,6 +38,19 @@ class Branch:
         return found.items if found is not None else ()
 
 
+def scalar_text(value: Branch, key: str, file: str) -> str:
+    """The text of a setting, "" where it is null. Raises ConfigError for a list or an object."""
+    if value.fields or value.items:
+        raise ConfigError(
+            f"`{key}` is a list or an object, where a text belongs",
+            "write it as one string, with commas between the items of a list",
+            key=key,
+            line=value.line,
+            file=file,
+        )
+    return "" if value.is_null else value.text
+
+
 def read_documents(text: str, file: str) -> tuple[Branch, ...]:
     """The documents of `text` that are not empty. Raises ConfigError where it is not YAML."""
     try:

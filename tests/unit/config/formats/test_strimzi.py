@@ -418,6 +418,41 @@ def test_what_is_no_mirror_is_refused_in_a_sentence_with_its_line(text: str, mes
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "topicsExcludePattern:",
+            "groupsPattern: [x, y]\n    topicsExcludePattern:",
+            "mm2.yaml:24: `groupsPattern` is a list or an object",
+        ),
+        (
+            'topicsPattern: "orders\\\\..*, invoices"',
+            "topicsPattern: [orders]",
+            "mm2.yaml:23: `topicsPattern` is a list",
+        ),
+        ("replication.factor: -1\n        r", "topics:\n        - x\n        r", "mm2.yaml:20: `topics` is a list"),
+        (
+            "offset.storage.replication.factor: -1",
+            "producer: {acks: 1}",
+            "mm2.yaml:13: `producer` is a list or an object",
+        ),
+    ],
+)
+def test_a_list_where_strimzi_takes_a_text_is_refused(old: str, new: str, message: str) -> None:
+    """Read as an empty text it would be the empty list, and nothing would be mirrored."""
+    text = OLD.replace(old, new, 1)
+    assert text != OLD
+    with pytest.raises(ConfigError, match=message):
+        parse(text)
+
+
+def test_a_setting_that_is_null_is_left_out_as_kubernetes_does() -> None:
+    assert flow_of(OLD.replace("replication.factor: -1\n        r", "replication.factor: ~\n        r")) == flow_of(
+        OLD.replace("replication.factor: -1\n        r", "r")
+    )
+
+
 def test_the_format_of_a_file_is_recognised_by_its_name_or_its_begin(tmp_path: Path) -> None:
     plain = tmp_path / "mirror.conf"
     plain.write_text(TARGET)
