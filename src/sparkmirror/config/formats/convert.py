@@ -121,12 +121,17 @@ class _Writer:
         if login := self._login(alias, protocol, settings):
             written["authentication"] = login
         rest = {name: entry for name, entry in settings.items() if name not in _SAID_ELSEWHERE}
-        config = {name: entry.value for name, entry in rest.items() if not self._is_held_back(alias, name, entry)}
+        config = {
+            name: entry.value for name, entry in rest.items() if not self._is_held_back(f"{alias}.{name}", name, entry)
+        }
         return written | ({"config": config} if config else {})
 
-    def _is_held_back(self, alias: str, name: str, entry: Entry) -> bool:
-        if is_secret(name) and not entry.value.lstrip().startswith("${"):
-            self.notes.append(f"`{alias}.{name}` is secret and left out; give it to the cluster by a Kubernetes secret")
+    def _is_held_back(self, written: str, name: str, entry: Entry) -> bool:
+        if is_secret(name) and not _is_reference(entry.value):
+            self.notes.append(
+                f"`{written}` is secret and left out; give it to the cluster by a Kubernetes secret, or as a reference "
+                "to a config provider"
+            )
             return True
         return False
 
@@ -142,12 +147,13 @@ class _Writer:
             return self._certificate(alias) if any(name.startswith("ssl.keystore.") for name in settings) else {}
         mechanism = _value(settings, "sasl.mechanism", "GSSAPI").upper()
         jaas = _value(settings, "sasl.jaas.config", "")
-        if mechanism not in _LOGINS or not jaas:
+        user = _user_of(jaas)
+        if mechanism not in _LOGINS or user is None:
             self.notes.append(f"`{alias}` logs in by {mechanism}: complete its `authentication` by hand")
-            return {"type": "custom", "sasl": True, "config": {"sasl.mechanism": mechanism}}
+            config = {"sasl.mechanism": mechanism} | ({"sasl.jaas.config": jaas} if _is_reference(jaas) else {})
+            return {"type": "custom", "sasl": True, "config": config}
         secret = f"{_name(alias)}-login"
         self.notes.append(f"put the password of `{alias}` into the secret `{secret}`, as `password`")
-        user = parse_jaas(jaas).options.get("username", "")
         return {
             "type": _LOGINS[mechanism],
             "username": user,
@@ -167,9 +173,8 @@ class _Writer:
         # Strimzi gives a source cluster's `config` to connectors as `source.cluster.…`, where clients do not look.
         elsewhere = ("source.cluster.", "source.producer.", "source.admin.", "target.")
         client = [f"source.consumer.{name}" for name in CLIENT_COMMON]
-        plain = {
-            name: entry.value for name, entry in layer.items() if not name.startswith(elsewhere) and name not in client
-        }
+        said = {name: entry for name, entry in layer.items() if not name.startswith(elsewhere) and name not in client}
+        plain = {name: entry.value for name, entry in said.items() if not self._is_held_back(entry.key, name, entry)}
         source_cluster = self._cluster(flow.name.source, {})
         source_cluster.pop("config", None)
         written: dict[str, Any] = {"source": source_cluster}
@@ -187,6 +192,17 @@ _SAID_ELSEWHERE = frozenset(
 _NOT_SOURCE = frozenset(
     ("enabled", "tasks.max", "progress.connector", "emit.checkpoints.enabled", "emit.heartbeats.enabled", *_PATTERNS)
 )
+
+
+_is_reference = re.compile(r"\s*\$\{[^}]*\}\s*").fullmatch
+
+
+def _user_of(jaas: str) -> str | None:
+    """Who logs in; None where the text does not say, as a reference to a config provider."""
+    try:
+        return parse_jaas(jaas).options.get("username", "")
+    except ValueError:
+        return None
 
 
 def _value(settings: Mapping[str, Entry], name: str, default: str) -> str:

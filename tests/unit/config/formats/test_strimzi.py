@@ -502,3 +502,51 @@ def test_properties_become_a_resource_for_each_target_and_back(tmp_path: Path) -
     assert (there.tasks_max, there.replication_factor) == (4, -1)
     assert 'password="hunter2"' in there.target.client["sasl.jaas.config"]
     assert back.topics == wanted["b->a"].topics
+
+
+def test_no_secret_of_a_flow_is_written_to_a_resource() -> None:
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hunter2";'
+    lines = "".join(
+        f"a->b.{line}\n"
+        for line in (
+            f"consumer.sasl.jaas.config = {login}",
+            f"producer.override.sasl.jaas.config = {login}",
+            "transforms.schemas.source.url = https://registry",
+            "transforms.schemas.source.user.info = me:hunter2",
+            "acme.token = hunter2",
+            "acme.password = ${file:/secrets:acme}",
+        )
+    )
+    properties = parse_properties(f"{PROPERTIES}{lines}topic.filter.class = {__name__}:OfNothing\n".encode())
+    text, notes = to_strimzi(properties, parse_config(properties))
+    assert "hunter2" not in text
+    assert "transforms.schemas.source.url: https://registry" in text
+    assert "acme.password: ${file:/secrets:acme}" in text
+    assert sum("is secret and left out" in note for note in notes) == 4
+    assert (
+        "`a->b.acme.token` is secret and left out; give it to the cluster by a Kubernetes secret, or as a reference to "
+        "a config provider"
+    ) in notes
+
+
+def test_a_log_in_that_a_config_provider_holds_stays_a_reference(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets"
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hunter2";'
+    secrets.write_text(f"jaas={login}\n")
+    reference = f"${{file:{secrets}:jaas}}"
+    lines = (
+        "b.security.protocol = SASL_SSL\nb.sasl.mechanism = PLAIN\n"
+        f"b.sasl.jaas.config = {reference}\nconfig.providers = file\n"
+        "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider\n"
+    )
+    properties = parse_properties(f"{PROPERTIES}{lines}".encode())
+    text, notes = to_strimzi(properties, parse_config(properties))
+    assert "hunter2" not in text
+    assert notes[0] == "`b` logs in by PLAIN: complete its `authentication` by hand"
+    (flow,) = parse(text).flows
+    assert flow.target.client["sasl.jaas.config"] == login
+
+
+class OfNothing:
+    def should_replicate_topic(self, topic: str) -> bool:
+        return not topic
