@@ -135,7 +135,7 @@ def test_positions_are_kept_in_the_same_topic(file: Path, real: dict[str, dict[s
 
 
 def _listed(text: str) -> list[str]:
-    return [item.strip().lower() for item in text.split(",")]
+    return list(dict.fromkeys(item.strip().lower() for item in text.split(",")))
 
 
 def test_mirror_maker_does_not_run_all_that_the_documentation_means(real: dict[str, dict[str, Any]]) -> None:

@@ -86,7 +86,7 @@ def choice(*values: str) -> Type[str]:
 
 
 def choices(*values: str) -> Type[tuple[str, ...]]:
-    """Some of `values`, each once."""
+    """Some of `values`."""
 
     def parse(text: str) -> tuple[str, ...]:
         items = _distinct(text)
@@ -149,12 +149,18 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def _distinct(text: str) -> tuple[str, ...]:
+    """The items of a list, each once: Kafka drops what is named again."""
     items = split_list(text)
     if "" in items:
         raise ValueError("has an empty item; remove the comma that is one too many")
-    if repeated := [item for index, item in enumerate(items) if item in items[:index]]:
+    return tuple(dict.fromkeys(items))
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    items = split_list(text)
+    if repeated := [item for index, item in enumerate(items) if item and item in items[:index]]:
         raise ValueError(f"names `{repeated[0]}` twice")
-    return items
+    return _distinct(text)
 
 
 def _patterns(text: str) -> tuple[str, ...]:
@@ -221,6 +227,8 @@ STRING = Type("string", str.strip)
 BOOLEAN = Type("boolean", _boolean)
 SWITCH = Type("boolean (anything but `true` is false)", _switch)
 LIST = Type("list", _distinct)
+STEPS = Type("list", _steps)
+"""Names in an order that counts, as of Connect's transformations, where Connect refuses one that comes again."""
 PATTERNS = Type("list of regular expressions", _patterns)
 LOSS_RULES = Type("list of PATTERN:ACTION", _loss_rules)
 RATES = Type("list of PATTERN:RATE", _rates)

@@ -15,6 +15,9 @@ from sparkmirror.config import types
         (types.LIST, "", ()),
         (types.LIST, "   ", ()),
         (types.LIST, "a b", ("a b",)),
+        (types.LIST, "b, a,b", ("b", "a")),
+        (types.PATTERNS, "a.*, b, a.*", ("a.*", "b")),
+        (types.choices("legacy", "new"), "new, new", ("new",)),
         (types.PATTERNS, r"a.*, \d+", ("a.*", r"\d+")),
         (types.BOOLEAN, "true", True),
         (types.BOOLEAN, " FALSE ", False),
@@ -45,7 +48,7 @@ def test_a_value_is_parsed_by_its_type(type_: types.Type[Any], text: str, value:
     [
         (types.LIST, "a,,b", "has an empty item"),
         (types.LIST, "a,", "has an empty item"),
-        (types.LIST, "a, b, a", "names `a` twice"),
+        (types.STEPS, "a, b, a", "names `a` twice"),
         (types.choices("legacy", "new"), "new, old", "must be `legacy` or `new`, or several of them"),
         (types.choices("legacy", "new"), "", "must be `legacy` or `new`"),
         (types.PATTERNS, "a(", r"`a\(` is not a Java regular expression"),

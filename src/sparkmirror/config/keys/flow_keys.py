@@ -92,7 +92,7 @@ TRANSFORMS_TABLE_FORMAT = Key(
     _NO_KEY,
 )
 TRANSFORMS_TABLE_KEY = Key(
-    "transforms.table.<name>.key", Scope.FLOW, types.LIST, (), "The columns by which its rows are found.", _NO_KEY
+    "transforms.table.<name>.key", Scope.FLOW, types.STEPS, (), "The columns by which its rows are found.", _NO_KEY
 )
 TRANSFORMS_TABLE_RELOAD = Key(
     "transforms.table.<name>.reload.interval.ms",
@@ -133,11 +133,11 @@ TRANSFORMS_FUNCTION = Key(
     "transforms.function", Scope.FLOW, types.STRING, "", "`module:function`, from DataFrame to DataFrame.", _NO_KEY
 )
 _CONNECT = "runs any Java class; passes the names on from the top level, but not what they stand for"
-TRANSFORMS = Key("transforms", Scope.FLOW, types.LIST, (), "Names of Connect transformations, in order.", _CONNECT)
+TRANSFORMS = Key("transforms", Scope.FLOW, types.STEPS, (), "Names of Connect transformations, in order.", _CONNECT)
 TRANSFORM = Key(
     "transforms.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
 )
-PREDICATES = Key("predicates", Scope.FLOW, types.LIST, (), "Names of Connect predicates.", _CONNECT)
+PREDICATES = Key("predicates", Scope.FLOW, types.STEPS, (), "Names of Connect predicates.", _CONNECT)
 PREDICATE = Key(
     "predicates.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
 )

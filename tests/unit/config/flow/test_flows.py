@@ -196,7 +196,7 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
         ("", "mm2: `clusters` is missing"),
         ("clusters =\n", "mm2:1: `clusters` is empty"),
         ("clusters = A,,B\n", "mm2:1: `clusters = A,,B` has an empty item"),
-        ("clusters = A, A\n", "names `A` twice"),
+        ("clusters = A, A\n", "`clusters` lists one cluster; a mirror needs two"),
         ("clusters = A\nA.bootstrap.servers = a:1\n", "mm2:1: `clusters` lists one cluster"),
         (
             "clusters = A, B\nA.bootstrap.servers = a:1\nA->B.enabled=true\n",
@@ -207,7 +207,7 @@ def test_the_command_line_may_not_ask_for_what_is_not_there(
         (SMALLEST + "tasks.max = x\n", "mm2:5: `tasks.max = x` must be a whole number"),
         (SMALLEST + "topics = a{1,2}\n", r"mm2:5: `topics = a\{1,2\}` is not usable: `a\{1`"),
         (SMALLEST + "A->B.topics.exclude = (\n", "mm2:5: `A->B.topics.exclude = .` is not usable"),
-        (SMALLEST + "topics = a, a\n", "mm2:5: `topics = a, a` names `a` twice"),
+        (SMALLEST + "transforms = a, a\n", "mm2:5: `transforms = a, a` names `a` twice"),
         (SMALLEST + "A.security.protocol = TLS\n", "mm2:5: `A.security.protocol = TLS` must be `PLAINTEXT`"),
         (SMALLEST + "B.bootstrap.servers = b\n", "mm2:5: `B.bootstrap.servers = b` must list `host:port`"),
         (SMALLEST + "B.exactly.once.source.support = on\n", "must be `disabled` or `preparing` or `enabled`"),
