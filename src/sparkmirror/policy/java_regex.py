@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 MATCH_SECONDS_MAX: Final = 0.5
 """A name has 249 characters at most: whatever takes longer than a millisecond backtracks."""
 _SHOWN: Final = 200
+ELEMENTS_MAX: Final = 100_000
+"""The package writes counts out when it compiles: `((a{1000}){1000}){1000}`, from any order, would fill the memory."""
 
 _TOKEN = regex.compile(
     r"""
@@ -95,10 +97,14 @@ def compile_java(expression: str) -> NamePattern:
     """
     try:
         compiled = regex.compile(_translate(expression), regex.VERSION1 | regex.ASCII)
+    except JavaPatternError:
+        raise
     except regex.error as error:
         raise JavaPatternError(f"{error.msg} at position {error.pos}") from None
     except (RecursionError, OverflowError):
         raise JavaPatternError("it is nested too deep, or repeats too often") from None
+    except ValueError as error:  # flags that the package does not put together
+        raise JavaPatternError(str(error)) from None
     return cast(NamePattern, compiled) if _is_quick(expression) else _Timed(expression, compiled)
 
 
@@ -110,8 +116,11 @@ def _is_quick(expression: str) -> bool:
 def _translate(expression: str) -> str:
     depth = 0
     parts: list[str] = []
+    size = _Size()
     for token in _TOKEN.finditer(expression):
         text = token.group()
+        if not depth:
+            size.add(text, is_count=token.lastgroup == "quantifier")
         if token.lastgroup == "plain":
             parts.append(_plain(text, depth, expression, token.start()))
             # A `[` nests inside a set, as in Java's unions and intersections.
@@ -123,6 +132,31 @@ def _translate(expression: str) -> str:
         else:
             parts.append(_escape(token.lastgroup, token.group(token.lastgroup), text))
     return "".join(parts)
+
+
+class _Size:
+    """Counts the elements of an expression as they are when counts are written out, by its tokens outside of sets."""
+
+    def __init__(self) -> None:
+        self._open = [0]
+        self._last = 0
+
+    def add(self, text: str, *, is_count: bool) -> None:
+        """Raises JavaPatternError when they are too many."""
+        if is_count:
+            more = self._last * max(0, int(text[1:-1].partition(",")[0]) - 1)
+            self._last += more
+            self._open[-1] += more
+        elif text == "(":
+            self._open.append(0)
+        elif text == ")" and len(self._open) > 1:
+            self._last = self._open.pop()
+            self._open[-1] += self._last
+        else:
+            self._last = 1
+            self._open[-1] += 1
+        if self._open[-1] > ELEMENTS_MAX:
+            raise JavaPatternError("it repeats too often")
 
 
 def _plain(text: str, depth: int, expression: str, at: int) -> str:

@@ -143,6 +143,12 @@ def test_an_expression_that_backtracks_without_end_selects_nothing_and_holds_nob
     assert not any(order.selection.covers(TopicPartition("a" * 249, number)) for number in range(10_000))
 
 
+@pytest.mark.parametrize("pattern", ["(?u)orders", "(", "((a{1000}){1000}){1000}"])
+def test_what_is_no_expression_is_no_order(pattern: str) -> None:
+    order = {"kind": "pause", "run": "run", "pattern": pattern, "partition": None, "at_ms": 1}
+    assert decode_command(json.dumps(order).encode()) is None
+
+
 def test_no_order_displaces_another_of_its_run_in_the_compacted_topic() -> None:
     some: list[Command] = [
         Pause.of("run", Selection(), 1),

@@ -52,6 +52,24 @@ def test_refuses_what_java_refuses(expression: str) -> None:
         compile_java(expression)
 
 
+@pytest.mark.parametrize("expression", ["(?u)a", "a(?iu)b", "(?V0)a", "(?L)a", r"\x{110000}"])
+def test_what_the_package_refuses_in_other_ways_is_refused_alike(expression: str) -> None:
+    with pytest.raises(JavaPatternError):
+        compile_java(expression)
+
+
+@pytest.mark.parametrize("expression", ["((a{1000}){1000}){1000}", "(?:(ab|c{9}){999,}){999}", "(?:(a{400}){400})*"])
+def test_counts_that_multiply_are_refused_before_they_fill_the_memory(expression: str) -> None:
+    with pytest.raises(JavaPatternError, match="repeats too often"):
+        compile_java(expression)
+
+
+def test_counts_that_only_stand_beside_each_other_are_taken() -> None:
+    uuid = "[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}"
+    assert compile_java("|".join([uuid] * 200)).fullmatch("01234567-89ab-cdef-0123-456789abcdef")
+    assert compile_java("[a{]{3}").fullmatch("{a{")
+
+
 SLOW, LONG_NAME = "(a|aa)+b", "a" * 200
 """Each `a` more makes it nearly twice as long: of 200 nobody sees the end."""
 
