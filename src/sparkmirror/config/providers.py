@@ -22,8 +22,10 @@ from sparkmirror.config.secrets import is_secret
 from sparkmirror.errors import ConfigError, SparkMirrorError
 from sparkmirror.plugins import ClassPath
 from sparkmirror.policy.java_classes import PROVIDER, JavaInstance
+from sparkmirror.policy.java_regex import JavaPatternError, SlowPattern, compile_java
 
-_REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]*):(?:(?P<path>[^}]*?):)?(?P<key>[^}:]*)\}")
+_REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]*):(?:(?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
+"""As `ConfigTransformer.DEFAULT_PATTERN`: of several colons the second ends the path."""
 
 
 class _NotFound(Exception):
@@ -37,6 +39,13 @@ class _Provider:
     kind: str
     parameters: Mapping[str, str]
     where: ClassPath
+
+    def place(self, path: str, key: str) -> tuple[str, str]:
+        """The same, with all that a directory's name may hold: a key with a slash is that of no file in it."""
+        if self.kind == keys.DIRECTORY_PROVIDER and "/" in key:
+            more, _, key = key.rpartition(":")
+            path = f"{path}:{more}"
+        return path, key
 
     def value(self, path: str, key: str) -> str:
         """Raises _NotFound."""
@@ -102,9 +111,10 @@ def _resolve_entry(entry: Entry, providers: Mapping[str, _Provider], problems: P
         provider = providers.get(match["provider"])
         if provider is None:
             return match.group()
+        path, key = provider.place(match["path"] or "", match["key"])
         try:
-            value = provider.value(match["path"] or "", match["key"])
-            if (file := provider.file(match["path"] or "", match["key"])) is not None:
+            value = provider.value(path, key)
+            if (file := provider.file(path, key)) is not None:
                 warn_if_others_read(file, entry, problems)
             return value
         except _NotFound as reason:
@@ -147,7 +157,13 @@ def _from_environment(parameters: Mapping[str, str], path: str, key: str) -> str
     allowed = parameters.get("allowlist.pattern", "").strip()
     if path:
         raise _NotFound("a variable has no path; write `${provider:NAME}`")
-    if allowed and not re.fullmatch(allowed, key):
+    try:
+        is_allowed = not allowed or compile_java(allowed).fullmatch(key) is not None
+    except JavaPatternError as problem:
+        raise _NotFound(f"`allowlist.pattern` is no Java regular expression: {problem}") from None
+    except SlowPattern as problem:
+        raise _NotFound(f"`allowlist.pattern`: {problem}") from None
+    if not is_allowed:
         raise _NotFound("`allowlist.pattern` does not allow the variable")
     if (value := os.environ.get(key)) is None:
         raise _NotFound(f"the environment has no variable `{key}`")

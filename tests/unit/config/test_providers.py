@@ -85,6 +85,23 @@ def test_parameters_bound_what_may_be_read(secrets: Path) -> None:
     assert "`allowlist.pattern` does not allow the variable" in str(caught.value)
 
 
+def test_an_allowlist_that_is_no_expression_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIRROR_TASKS", "7")
+    line = "config.providers.env.param.allowlist.pattern = "
+    with pytest.raises(ConfigError, match=r"leads nowhere: `allowlist.pattern` is no Java regular expression"):
+        parse(f"tasks.max = ${{env:MIRROR_TASKS}}\n{line}*MIRROR\n")
+    assert parse(f"tasks.max = ${{env:MIRROR_TASKS}}\n{line}[A-Z_&&[^X]]++\n").flows[0].tasks_max == 7
+
+
+def test_the_first_colon_behind_the_path_ends_it_as_in_kafka(secrets: Path) -> None:
+    (secrets / "b.properties").write_text("db\\:tasks = 5\n")
+    (secrets / "a:b" / "c").mkdir(parents=True)
+    (secrets / "a:b" / "c" / "tasks").write_text("6")
+    assert parse(f"tasks.max = ${{file:{secrets}/b.properties:db:tasks}}\n").flows[0].tasks_max == 5
+    # A key with a slash is that of no file of a directory: there the path goes on.
+    assert parse(f"tasks.max = ${{dir:{secrets}/a:b/c:tasks}}\n").flows[0].tasks_max == 6
+
+
 def test_a_value_that_is_not_usable_is_not_shown(secrets: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(f"tasks.max = ${{dir:{secrets}:token}}\nA.bootstrap.servers = ${{dir:{secrets}:token}}\n")
