@@ -14,6 +14,7 @@ import javaproperties
 
 from sparkmirror.config.secrets import is_secret
 from sparkmirror.errors import ConfigError
+from sparkmirror.shown import hide_user_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,9 @@ def parse_properties(data: bytes | str, file: str = "<properties>") -> Propertie
                 entries.append(entry)
                 remarks += ((remark, entry) for remark in _odd_writing(entry, element.source, is_utf_8=is_utf_8))
             line += _line_ends(element.source)
-    except javaproperties.InvalidUEscapeError as error:
+    except javaproperties.InvalidUEscapeError:  # which has the text: it may be of a secret
         hint = "write a backslash twice to keep it"
-        raise ConfigError(f"`{error.escape}` is not a `\\uXXXX` escape", hint, line=line, file=file) from None
+        raise ConfigError("a `\\u` without four hexadecimal digits", hint, line=line, file=file) from None
     if text.startswith(_BYTE_ORDER_MARK) and entries:
         remarks.insert(
             0, ("the file begins with a byte order mark, which Java takes for a part of this key", entries[0])
@@ -129,7 +130,8 @@ def _odd_writing(entry: Entry, source: str, *, is_utf_8: bool) -> Iterator[str]:
     """A note on a line that a person may have meant otherwise; it shows nothing of a secret."""
     is_shown = not is_secret(entry.key)
     if is_utf_8 and not source.isascii():
-        read = f"`{entry.key} = {entry.value}`".encode().decode("latin-1") if is_shown else "other characters"
+        value = hide_user_info(entry.value)
+        read = f"`{entry.key} = {value}`".encode().decode("latin-1") if is_shown else "other characters"
         yield f"`{entry.key}` is read as UTF-8; Java reads {read}, unless letters beyond ASCII are written as `\\uXXXX`"
     if lost := _LOST_BACKSLASH.search(source):
         what = f"`\\{lost['letter']}`" if is_shown else "one that stands alone"

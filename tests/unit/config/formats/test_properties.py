@@ -55,7 +55,7 @@ def test_the_last_of_equal_keys_wins_and_the_others_are_remembered() -> None:
 
 
 def test_a_broken_escape_is_reported_with_its_line() -> None:
-    with pytest.raises(ConfigError, match=r"mm2:2: `\\users` is not a"):
+    with pytest.raises(ConfigError, match=r"mm2:2: a `\\u` without four hexadecimal digits"):
         parse_properties(b"a = 1\nb = C:\\users\n", "mm2")
 
 
@@ -67,3 +67,13 @@ def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
 def test_keys_below_a_prefix_lose_it() -> None:
     below = parse_properties(b"A.x = 1\nA.y.z = 2\nAB.x = 3\nA. = 4\n").below("A.")
     assert {key: entry.value for key, entry in below.items()} == {"x": "1", "y.z": "2"}
+
+
+def test_nothing_of_a_secret_is_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_properties("a = 1\nssl.key.password = aa\\us3cret\n", "file")
+    assert "s3c" not in str(caught.value)
+    properties = parse_properties("url = https://me:pä55@proxy/ü\n".encode(), "file")
+    ((remark, _),) = properties.remarks
+    assert "https://[hidden]@proxy/Ã¼" in remark
+    assert "55" not in remark
