@@ -25,7 +25,7 @@ _OWN_CLASS = re.compile(r"[\w.]+:\w+")
 _JAVA_CLASS = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
 _ADDRESS = re.compile(r"(?P<host>[^\s:/\[\],@]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})", re.ASCII)
 _TOKEN_LENGTH_MIN = 16
-_HOST = re.compile(r"(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})|[A-Z_0-9]+://.+", re.ASCII)
+_HOST = re.compile(r"(?:[\w%.-]*://)?(?:[^\s:/\[\],]+|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _hosts(text: str) -> str:
     hosts = split_list(text)
     for host in hosts or ("",):
         match = _HOST.fullmatch(host)
-        if match is None or int(match.group("port") or 1) > 65535:
+        if match is None or int(match.group("port")) > 65535:
             raise ValueError(f"must list `host:port`, not `{host}`")
     return ",".join(hosts)
 

@@ -4,6 +4,7 @@ The names are those of Kafka's own documentation (`bootstrap.servers`, `security
 configuration files are MirrorMaker's. `ssl.ca.location`, librdkafka's name of a PEM trust store, is taken too.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -18,6 +19,8 @@ from sparkmirror.model import Cluster
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STORE_TYPES = ("PEM", "JKS", "PKCS12")
 _ANSWER_BYTES_MAX = 100_000_000
+_SCHEME = re.compile(r"[\w%.-]*://", re.ASCII)
+"""Java takes `SASL_SSL://broker:9092` and does not heed the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def client_settings(cluster: Cluster, role: str) -> ClientSettings:
 
 def _bootstrap_servers(cluster: Cluster) -> tuple[str, ...]:
     text = cluster.client.get("bootstrap.servers", "")
-    servers = tuple(item.strip() for item in text.split(",") if item.strip())
+    servers = tuple(_SCHEME.sub("", item.strip()) for item in text.split(",") if item.strip())
     if not servers:
         key = f"{cluster.alias}.bootstrap.servers"
         raise ConfigError(f"{key} is missing or empty.", f"Add for example: {key} = broker:9092", key=key)

@@ -36,6 +36,7 @@ from sparkmirror.config import types
         (types.HOSTS, "a:1 , b.c:9092", "a:1,b.c:9092"),
         (types.HOSTS, "[::1]:9092", "[::1]:9092"),
         (types.HOSTS, "PLAINTEXT://a:1", "PLAINTEXT://a:1"),
+        (types.HOSTS, "ssl://a:1,my-listener://[::1]:2", "ssl://a:1,my-listener://[::1]:2"),
         (types.SEPARATOR, "_", "_"),
     ],
 )
@@ -65,6 +66,7 @@ def test_a_value_is_parsed_by_its_type(type_: types.Type[Any], text: str, value:
         (types.HOSTS, "", "must list `host:port`"),
         (types.HOSTS, "a", "not `a`"),
         (types.HOSTS, "a:1,b:99999", "not `b:99999`"),
+        (types.HOSTS, "SSL://a", "not `SSL://a`"),
         (types.SEPARATOR, "||", "must be made of"),
     ],
 )

@@ -9,7 +9,7 @@ from kafka import KafkaConsumer
 
 from sparkmirror.errors import ConfigError, EnvironmentProblem
 from sparkmirror.kafka.security.sasl import SaslSettings
-from sparkmirror.kafka.settings import ClientSettings, client_settings
+from sparkmirror.kafka.settings import ClientSettings, client_settings, split_address
 from sparkmirror.model import Cluster
 
 LARGEST = "receive_message_max_bytes"
@@ -35,6 +35,13 @@ def test_defaults_are_javas() -> None:
     assert (found.security_protocol, found.client_id) == ("PLAINTEXT", "sparkmirror-admin")
     assert (found.request_timeout_seconds, found.idle_seconds_max, found.metadata_age_seconds_max) == (30, 540, 300)
     assert found.ssl_context() is None
+
+
+def test_a_scheme_before_an_address_says_nothing_as_in_java() -> None:
+    """Without that all own connections would look for a host named `SASL_SSL://one`."""
+    cluster = Cluster("A", {"bootstrap.servers": "SASL_SSL://one:9092, my-listener://[::1]:9093"})
+    servers = client_settings(cluster, "x").bootstrap_servers
+    assert [split_address(server) for server in servers] == [("one", 9092), ("::1", 9093)]
 
 
 def test_an_answer_of_a_broker_may_be_as_large_as_the_clients_allow() -> None:
