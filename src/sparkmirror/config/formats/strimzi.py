@@ -163,12 +163,20 @@ class _Translation:
         yield from self._renamed(mirror, _MIRROR_FIELDS, str(flow))
         if connector and (tasks := connector.get("tasksMax")):
             yield Entry(f"{flow}.tasks.max", tasks.text, tasks.line)
+        switches = [
+            Entry(
+                f"{flow}.{key}.enabled",
+                str(name in mirror.fields and self._runs(mirror.get(name))).lower(),
+                mirror.line,
+            )
+            for name, key in (("checkpointConnector", "emit.checkpoints"), ("heartbeatConnector", "emit.heartbeats"))
+        ]
+        # What its `config` says does not start a connector that is not to run; it may switch one off that runs.
+        yield from (entry for entry in switches if entry.value == "false")
         for name in _CONNECTORS:
             for entry in self._config(mirror.get(name)):
                 yield entry if is_of_file(entry.key) else replace(entry, key=f"{flow}.{entry.key}")
-        for name, key in (("checkpointConnector", "emit.checkpoints"), ("heartbeatConnector", "emit.heartbeats")):
-            there = name in mirror.fields and self._runs(mirror.get(name))
-            yield Entry(f"{flow}.{key}.enabled", str(there).lower(), mirror.line)
+        yield from switches
         yield Entry(f"{flow}.progress.connector", strimzi_connector(flow), mirror.line)
 
     def _runs(self, connector: Branch | None) -> bool:

@@ -216,6 +216,28 @@ def test_names_are_kept_by_either_class_and_without_a_separator(name: str, separ
     assert flow.policy.checkpoints_topic("a") == ("acheckpointsinternal" if separator else "a.checkpoints.internal")
 
 
+@pytest.mark.parametrize("state", ["pause: true", "state: stopped", "state: paused"])
+def test_a_connector_that_does_not_run_does_not_run_by_its_own_settings_either(state: str) -> None:
+    text = TARGET.replace(
+        "    sourceConnector:\n",
+        f"""\
+    checkpointConnector:
+      {state}
+      config: {{emit.checkpoints.enabled: true, sync.group.offsets.enabled: true}}
+    heartbeatConnector:
+      {state}
+      config: {{emit.heartbeats.enabled: true}}
+    sourceConnector:
+""",
+    )
+    config = parse(text)
+    assert not config.flows[0].offsets.emit_checkpoints
+    assert config.heartbeats == ()
+    config = parse(text.replace(state, "tasksMax: 1").replace("enabled: true", "enabled: false"))
+    assert not config.flows[0].offsets.emit_checkpoints
+    assert config.heartbeats == ()
+
+
 def test_names_with_an_alias_need_a_separator() -> None:
     own = '        replication.policy.separator: ""\n        replication.factor: -1\n'
     with pytest.raises(ConfigError, match=r"mm2.yaml:23: .*`replication.policy.separator` is empty"):
