@@ -180,6 +180,7 @@ class _Writer:
         written: dict[str, Any] = {"source": source_cluster}
         source = {name: value for name, value in plain.items() if name not in _NOT_SOURCE}
         checkpoint = {name: source.pop(name) for name in list(source) if CHECKPOINT_KEYS.fullmatch(name)}
+        checkpoint |= {name: value for name, value in source.items() if _OF_BOTH.fullmatch(name)}
         written["sourceConnector"] = {"tasksMax": flow.tasks_max} | ({"config": source} if source else {})
         if plain.get("emit.checkpoints.enabled", "true").strip().lower() == "true":
             written["checkpointConnector"] = {"config": checkpoint} if checkpoint else {}
@@ -194,6 +195,8 @@ _NOT_SOURCE = frozenset(
 )
 
 
+_OF_BOTH = re.compile(r"replication\.policy\..+|offset-syncs\.topic\.location|topic\.filter\.class")
+"""What the source and the checkpoint connector both read; the operator gives each only its own `config`."""
 _is_reference = re.compile(r"\s*\$\{[^}]*\}\s*").fullmatch
 
 

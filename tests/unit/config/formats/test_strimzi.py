@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig, load_config, parse_config
 from sparkmirror.config.formats.convert import to_properties, to_strimzi
@@ -524,6 +525,24 @@ def test_properties_become_a_resource_for_each_target_and_back(tmp_path: Path) -
     assert (there.tasks_max, there.replication_factor) == (4, -1)
     assert 'password="hunter2"' in there.target.client["sasl.jaas.config"]
     assert back.topics == wanted["b->a"].topics
+
+
+def test_what_both_connectors_read_is_written_to_both() -> None:
+    """To the operator each connector has its own settings: one that knew no names would sync groups of other topics."""
+    said = {
+        "replication.policy.class": IDENTITY[0],
+        "offset-syncs.topic.location": "target",
+        "sync.group.offsets.enabled": "true",
+    }
+    lines = "".join(f"a->b.{key} = {value}\n" for key, value in said.items())
+    text = PROPERTIES.replace("a->b.emit.checkpoints.enabled = false\n", lines)
+    properties = parse_properties(text.encode())
+    config = parse_config(properties)
+    written = yaml.safe_load(to_strimzi(properties, config)[0])
+    (mirror,) = written["spec"]["mirrors"]
+    assert mirror["checkpointConnector"]["config"] == said
+    assert mirror["sourceConnector"]["config"].items() >= dict(list(said.items())[:2]).items()
+    assert parse(yaml.safe_dump(written)).flows[0].offsets == config.flows[0].offsets
 
 
 def test_no_secret_of_a_flow_is_written_to_a_resource() -> None:
