@@ -110,11 +110,12 @@ class ConsumerSettings:
     client_rack: str = setting(client_keys.CLIENT_RACK)
     receive_buffer_bytes: int = setting(client_keys.CONSUMER_RECEIVE_BUFFER)
     request_timeout_ms: int = setting(client_keys.CONSUMER_REQUEST_TIMEOUT)
+    metadata_max_age_ms: int = setting(client_keys.CONSUMER_METADATA_AGE)
     client_id: str = setting(client_keys.CONSUMER_CLIENT_ID)
 
     def reach(self, source: Cluster) -> Cluster:
         """The source as the reader connects to it."""
-        return _reach(source, self.client_id, self.request_timeout_ms)
+        return _reach(source, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +128,21 @@ class ProducerSettings:
     request_timeout_ms: int = setting(client_keys.PRODUCER_REQUEST_TIMEOUT)
     compression_type: str = setting(client_keys.COMPRESSION_TYPE)
     transaction_timeout_ms: int = setting(client_keys.TRANSACTION_TIMEOUT)
+    metadata_max_age_ms: int = setting(client_keys.PRODUCER_METADATA_AGE)
     client_id: str = setting(client_keys.PRODUCER_CLIENT_ID)
 
     def reach(self, target: Cluster) -> Cluster:
         """The target as the writer connects to it."""
-        return _reach(target, self.client_id, self.request_timeout_ms)
+        return _reach(target, self)
 
 
-def _reach(cluster: Cluster, client_id: str, request_timeout_ms: int) -> Cluster:
-    own = {"client.id": client_id, "request.timeout.ms": str(request_timeout_ms)}
+def _reach(cluster: Cluster, client: ConsumerSettings | ProducerSettings) -> Cluster:
+    """An age of 0, which Kafka's clients take, is a millisecond to ours."""
+    own = {
+        "client.id": client.client_id,
+        "request.timeout.ms": str(client.request_timeout_ms),
+        "metadata.max.age.ms": str(max(client.metadata_max_age_ms, 1)),
+    }
     return Cluster(cluster.alias, {**cluster.client, **own})
 
 

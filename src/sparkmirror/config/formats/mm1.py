@@ -306,6 +306,8 @@ def _explain(entry: Entry, dialect: Dialect) -> str:
         return PARTITIONERS[entry.key]
     if entry.key == "batch.size" and dialect is PRODUCER and value.isdigit() and int(value) < OLD_MESSAGE_BATCH_SIZE:
         return "it counted messages in Kafka 0.7 and counts bytes today; give it in bytes"
+    if dialect.renamed.get(entry.key) == "metadata.max.age.ms" and value.startswith("-"):
+        return "leaders are also looked up where nothing has failed"
     return dialect.explained.get(entry.key) or GROUP_MEMBERSHIP.get(entry.key, "")
 
 

@@ -93,13 +93,28 @@ BUFFER_MEMORY = Key(
 
 _BUFFER = types.whole(1, unit="bytes", also=-1)
 _TIMEOUT = types.whole(1, unit="ms")
+_METADATA_AGE = types.whole(0, 2**63 - 1, unit="ms")
 _BUFFER_DOC = "Socket buffer; -1 leaves it to the operating system."
 
 CONSUMER_RECEIVE_BUFFER = Key("receive.buffer.bytes", Scope.CONSUMER, _BUFFER, -1, _BUFFER_DOC, "65536")
 CONSUMER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.CONSUMER, _TIMEOUT, 30000, "When a request is given up.")
+CONSUMER_METADATA_AGE = Key(
+    "metadata.max.age.ms",
+    Scope.CONSUMER,
+    _METADATA_AGE,
+    300000,
+    "When a task asks again who leads the source's partitions, at least a second.",
+)
 CONSUMER_CLIENT_ID = Key("client.id", Scope.CONSUMER, types.STRING, "", "Put before the name that brokers see.")
 PRODUCER_SEND_BUFFER = Key("send.buffer.bytes", Scope.PRODUCER, _BUFFER, -1, _BUFFER_DOC, "131072")
 PRODUCER_REQUEST_TIMEOUT = Key("request.timeout.ms", Scope.PRODUCER, _TIMEOUT, 30000, "When a request is given up.")
+PRODUCER_METADATA_AGE = Key(
+    "metadata.max.age.ms",
+    Scope.PRODUCER,
+    _METADATA_AGE,
+    300000,
+    "When a task asks again who leads the target's partitions, at least a second.",
+)
 TRANSACTION_TIMEOUT = Key(
     "transaction.timeout.ms",
     Scope.PRODUCER,

@@ -125,11 +125,8 @@ _SECTIONS: tuple[tuple[str, tuple[Scope, ...], str], ...] = (
         "transaction.two.phase.commit.enable transactional.id",
     ),
     ("the brokers of the cluster are asked", (Scope.ADMIN,), "bootstrap.controllers"),
-    (
-        _CONNECTION,
-        (Scope.CONSUMER, Scope.PRODUCER, Scope.WORKER),
-        "connections.max.idle.ms metadata.max.age.ms",
-    ),
+    (_CONNECTION, (Scope.CONSUMER, Scope.PRODUCER, Scope.WORKER), "connections.max.idle.ms"),
+    (_CONNECTION, (Scope.WORKER,), "metadata.max.age.ms"),
     (_CONNECTION, (Scope.PRODUCER,), "metadata.max.idle.ms"),
     (_CONNECTION, (Scope.CONSUMER, Scope.ADMIN), "default.api.timeout.ms"),
     (_CONNECTION, (Scope.ADMIN,), "receive.buffer.bytes send.buffer.bytes"),

@@ -331,10 +331,17 @@ def test_security_that_has_no_effect_is_named(files: Files) -> None:
 def test_old_names_become_those_of_today(files: Files) -> None:
     consumer = CONSUMER + "socket.timeout.ms=4000\nfetch.wait.max.ms=70\n"
     producer = PRODUCER + "queue.buffering.max.ms=30\nclientid=w\nbuffer.size=9000\nsocket.timeout.ms=5000\n"
+    producer += "topic.metadata.refresh.interval.ms=60000\n"
     (flow,) = files.translate(consumer, producer).flows
     assert (flow.consumer.request_timeout_ms, flow.consumer.fetch_max_wait_ms) == (4000, 70)
     assert (flow.producer.linger_ms, flow.producer.client_id) == (30, "w")
     assert (flow.producer.send_buffer_bytes, flow.producer.request_timeout_ms) == (9000, 5000)
+    assert flow.producer.metadata_max_age_ms == 60000
+
+
+def test_an_interval_that_asks_only_after_failures_is_explained(files: Files) -> None:
+    (said,) = files.warnings(producer=PRODUCER + "topic.metadata.refresh.interval.ms=-1\n")
+    assert "`topic.metadata.refresh.interval.ms` has no effect: leaders are also looked up" in said
 
 
 DOCUMENTED_CONSUMER = """
