@@ -11,21 +11,28 @@ from sparkmirror.model import TopicPartition
 
 PATIENCE_SECONDS: Final = 5.0
 """Where all replicas are alive, another one leads sooner."""
+UNASKED_SECONDS: Final = 30.0
+"""While a partition waits for a leader, look-ups are made every second or so: of one that none was about for so long,
+nothing waited."""
 
 
 class Leaderless:
-    """The partitions whose leader the look-ups of one loop have not shown, and since when."""
+    """The partitions whose leader the look-ups of one loop have not shown, since when, and when they were last missed:
+    a partition may be released, and come back later."""
 
     def __init__(self) -> None:
-        self._since: dict[TopicPartition, float] = {}
+        self._missed: dict[TopicPartition, tuple[float, float]] = {}
 
     def found(self, where: TopicPartition) -> None:
         """The partition has a leader."""
-        self._since.pop(where, None)
+        self._missed.pop(where, None)
 
     def missed(self, where: TopicPartition, view: ClusterView, now: float) -> str:
         """A look-up showed no leader that can be reached. Returns the reason, empty for the first seconds."""
-        since = self._since.setdefault(where, now)
+        since, last = self._missed.get(where, (now, now))
+        if now - last > UNASKED_SECONDS:
+            since = now
+        self._missed[where] = since, now
         return _reason(where, view) if now - since >= PATIENCE_SECONDS else ""
 
 

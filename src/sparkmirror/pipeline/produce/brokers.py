@@ -24,6 +24,8 @@ from sparkmirror.pipeline.produce.connection import PLAIN, Dialect, ProduceConne
 
 ConnectionKey = tuple[int, int]
 _DOUBT_SECONDS: Final = 1.0
+_PROBLEM_SECONDS: Final = 60.0
+"""Where something waits for a broker, look-ups and dials repeat a problem sooner."""
 
 
 class Brokers:
@@ -35,7 +37,7 @@ class Brokers:
     wait behind data for which the broker pauses.
 
     `changes` counts events after which a partition may need another connection: a route stays valid while the count is
-    the same.
+    the same. `problem` is the last reason why partitions wait for their broker.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Brokers:
         self._request_seconds = request_seconds
         self._connections: dict[ConnectionKey, ProduceConnection] = {}
         self.problem = ""
+        self._problem_at = 0.0
         self.is_far = False
         self._is_spread = False
         self.changes = 0
@@ -82,7 +85,8 @@ class Brokers:
             number = crc32(str(partition).encode()) % self._per_broker
         connection = self._connections.get((leader, number))
         if connection is None:
-            self._dial((leader, number))
+            if not self._dial((leader, number)):
+                self._waiting.add(partition)
             if number < self._per_broker:  # until it is there
                 return self._connections.get((leader, 0))
         return connection
@@ -134,8 +138,11 @@ class Brokers:
             self._leaders.want([partition.topic])
 
     def refresh(self) -> None:
-        """Look all leaders up again where that was long ago."""
+        """Look all leaders up again where that was long ago, and forget a problem that nothing has repeated: what
+        waited for that broker may have been released."""
         self._leaders.refresh()
+        if self._clock.monotonic() - self._problem_at > _PROBLEM_SECONDS:
+            self.problem = ""
 
     def poll(self) -> None:
         """Start a look-up if one is needed and allowed by the back-off."""
@@ -153,32 +160,38 @@ class Brokers:
 
     def _take_view(self, outcome: Outcome) -> None:
         view = self._leaders.take(outcome)
-        self.problem = self._leaders.problem
+        self._note(self._leaders.problem)
         if view is not None:
             self.changes += 1
             self.is_far = view.is_far
-            self.problem = self._look_for_leaders(view)
+            self._note(self._look_for_leaders(view))
+
+    def _note(self, problem: str) -> None:
+        self.problem, self._problem_at = problem, self._clock.monotonic()
 
     def _look_for_leaders(self, view: ClusterView) -> str:
-        """Why partitions wait that the look-up was about, by the first of them; empty if none waits for long."""
+        """Why partitions wait that the look-up was about, by the first of them; empty if none waits for long. Those
+        that still wait ask for a route again, as after each change."""
         problems: list[str] = []
-        for partition in sorted(self._waiting):
+        waiting, self._waiting = self._waiting, set()
+        for partition in sorted(waiting):
             leader = view.leaders.get(partition)
             if leader in self._leaders.addresses:
-                self._waiting.discard(partition)
                 self._leaderless.found(partition)
             elif partition.topic in view.errors or partition.topic in view.topic_ids:
                 reason = self._leaderless.missed(partition, view, self._clock.monotonic())
                 problems += [f"{partition} of the target waits: {reason}"] * bool(reason)
         return problems[0] if problems else ""
 
-    def _dial(self, key: ConnectionKey) -> None:
-        if not self._leaders.dial(("dial", *key), key[0], send_bytes=self._send_bytes):
-            self.changes += 1
+    def _dial(self, key: ConnectionKey) -> bool:
+        """Whether the broker's address is known."""
+        is_known = self._leaders.dial(("dial", *key), key[0], send_bytes=self._send_bytes)
+        self.changes += not is_known
+        return is_known
 
     def _take_link(self, key: ConnectionKey, outcome: Outcome) -> ProduceConnection | None:
         if outcome.error is not None:
-            self.problem = str(outcome.error)
+            self._note(str(outcome.error))
             self._forget_node(key[0])
             return None
         if self.dialect is None:
@@ -188,7 +201,8 @@ class Brokers:
             for_ledger = key[1] == self._per_broker
             connection = ProduceConnection(outcome.result, self._request_seconds, self.dialect, for_ledger=for_ledger)
         except ProtocolError as problem:
-            self.problem = str(problem)
+            self._note(str(problem))
+            outcome.result.close()
             return None
         self._connections[key] = connection
         self.changes += 1

@@ -8,7 +8,7 @@ import pytest
 from tests.manual_clock import ManualClock
 
 from sparkmirror.control.assignment import Assigned
-from sparkmirror.kafka.wire.leaderless import PATIENCE_SECONDS
+from sparkmirror.kafka.wire.leaderless import PATIENCE_SECONDS, UNASKED_SECONDS
 from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.homes import Homes
@@ -64,6 +64,14 @@ def test_an_election_is_no_news(field: Field) -> None:
     assert field.shows(1, 9, seconds=PATIENCE_SECONDS) == []
     field.fetch_state.node = None
     assert field.shows(None, 9) == [], "and the next one has its own moment"
+
+
+def test_a_partition_that_comes_back_without_a_leader_has_its_own_moment(field: Field) -> None:
+    """It was released while it had none, and nothing was looked up for it meanwhile."""
+    assert field.shows_for_long(None) != []
+    field.partitions.remove(WHERE)
+    field.fetch_state = field.partitions.add(Assigned(WHERE, 500, ((7, 80),), topic_id=TOPIC), None)
+    assert field.shows(None, seconds=UNASKED_SECONDS + 1) == []
 
 
 def test_a_leader_whose_address_is_not_known_is_none(field: Field) -> None:

@@ -8,7 +8,7 @@ from tests.manual_clock import ManualClock
 
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.leaderless import PATIENCE_SECONDS
+from sparkmirror.kafka.wire.leaderless import PATIENCE_SECONDS, UNASKED_SECONDS
 from sparkmirror.kafka.wire.leaders import LOOK_UP_KEYS
 from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import TopicPartition
@@ -60,3 +60,33 @@ def test_a_partition_that_stays_without_a_leader_is_the_tasks_problem(view: dict
     assert target.shows(**found) == ""
     target.brokers.forget([WHERE])
     assert target.shows(**view) == "", "and the next time has its own moment"
+
+
+WITHOUT_LEADER: dict[str, Any] = {"topic_ids": {"A.orders": UUID(int=1)}, "epochs": {WHERE: 4}}
+
+
+def test_a_partition_that_left_without_a_leader_has_its_own_moment_when_it_comes_back() -> None:
+    target = Target()
+    assert [target.shows(**WITHOUT_LEADER) for _ in range(int(PATIENCE_SECONDS) + 1)][-1] != ""
+    assert target.shows(UNASKED_SECONDS + 1, **WITHOUT_LEADER) == ""
+
+
+def test_what_a_partition_that_left_had_waited_for_is_no_problem_any_more() -> None:
+    """Nothing is looked up then that would say so."""
+    target = Target()
+    assert [target.shows(**WITHOUT_LEADER) for _ in range(int(PATIENCE_SECONDS) + 1)][-1] != ""
+    target.clock.now += 59
+    target.brokers.refresh()
+    assert target.brokers.problem != ""
+    target.clock.now += 2
+    target.brokers.refresh()
+    assert target.brokers.problem == ""
+
+
+def test_a_partition_that_asks_for_no_route_waits_for_no_leader() -> None:
+    target = Target()
+    target.shows(**WITHOUT_LEADER)
+    for _ in range(2 * int(PATIENCE_SECONDS)):
+        target.clock.now += 1
+        target.brokers.take(Outcome(LOOK_UP_KEYS[0], ClusterView({1: ("one", 9092)}, **WITHOUT_LEADER), None))
+    assert target.brokers.problem == ""
