@@ -28,6 +28,7 @@ import sparkmirror.kafka.publish
 import sparkmirror.kafka.start_filler
 import sparkmirror.kafka.tail
 import sparkmirror.kafka.wire.appending
+import sparkmirror.kafka.wire.leader_search
 import sparkmirror.kafka.wire.link
 import sparkmirror.pipeline.fetch.reader
 import sparkmirror.pipeline.fetch.responses
@@ -352,6 +353,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
     exchanged: list[tuple[Any, str, Any]] = [
         *((SYSTEM_CLOCK, name, getattr(time, name)) for name in ("monotonic", "time_ns", "thread_time")),
         (package.wire.link, "_connect", connect),
+        (package.wire.leader_search, "random", SimpleNamespace(randrange=lambda _: 0)),
         (package.clients, "ClusterConnection", lambda settings: SimClusterConnection(world, net, settings)),
         (package.clients, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),
         (package.tail, "TopicTail", lambda *args, **more: SimTail(world, net, *args, **more)),

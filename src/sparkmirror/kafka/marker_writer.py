@@ -18,8 +18,9 @@ from sparkmirror.errors import ClusterUnreachable, FencedError
 from sparkmirror.kafka.errors import LEADER_MOVED, NO_ERROR, error_name, is_retriable, refusal
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.link import Link
-from sparkmirror.kafka.wire.lookup import dial_leader, sensible_answers
+from sparkmirror.kafka.wire.lookup import sensible_answers
 from sparkmirror.model import TopicPartition
 
 _WRITE_TXN_MARKERS: Final = 27
@@ -36,6 +37,7 @@ class MarkerWriter:
         self, settings: ClientSettings, where: TopicPartition, identity: ProducerIdentity, coordinator_epoch: int
     ) -> None:
         self._settings = settings
+        self._search = LeaderSearch(settings)
         self._where = where
         self._identity = identity
         self._coordinator_epoch = coordinator_epoch
@@ -67,7 +69,7 @@ class MarkerWriter:
     def _connect(self) -> Link:
         if self._link is None or time.monotonic() >= self._link.reauthenticate_at:
             self.close()
-            self._link, _ = dial_leader(self._settings, self._where)
+            self._link, _ = self._search.dial(self._where)
         return self._link
 
     def _request(self, count: int) -> WriteTxnMarkersRequest:

@@ -11,8 +11,10 @@ from uuid import UUID
 import pyarrow as pa
 
 from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.kafka.wire.lookup import Span, look_up_span
-from sparkmirror.model import NO_TOPIC_ID
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
+from sparkmirror.kafka.wire.lookup import Span
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.log_range import AnotherTopic, LogRange, RangeGone, read_parts
 from sparkmirror.records.options import ReadOptions
 from sparkmirror.records.ranges import OffsetRange
@@ -48,7 +50,7 @@ def read_range(options: ReadOptions, task: TaskRange) -> Iterator[pa.RecordBatch
             report_loss(what, is_fatal=options.fail_on_data_loss)
             return
         except RangeGone as gone:
-            span = look_up_span(options.settings, where)
+            span = _newest_span(options.settings, where)
             if not span.start <= first <= span.end:
                 first = _go_on(options, OffsetRange(where, first, end), span)
             elif (wrong_answers := wrong_answers + 1) > _WRONG_ANSWERS_MAX:
@@ -60,11 +62,16 @@ def read_range(options: ReadOptions, task: TaskRange) -> Iterator[pa.RecordBatch
                 what = f"{where} was deleted before its offsets {first} to {end - 1} were read."
                 report_loss(what, is_fatal=options.fail_on_data_loss)
                 return
-            if (log_end := look_up_span(options.settings, where).end) >= end:
+            if (log_end := _newest_span(options.settings, where).end) >= end:
                 raise
             what = f"{where} was to be read to offset {end}, and its log ends at {log_end}: it was cut."
             report_loss(what, is_fatal=options.fail_on_data_loss)
             return
+
+
+def _newest_span(settings: ClientSettings, where: TopicPartition) -> Span:
+    """By what every server knows: the log of a broker that was cut off from the others ends early."""
+    return LeaderSearch(settings).span(where)
 
 
 def _go_on(options: ReadOptions, left: OffsetRange, span: Span) -> int:

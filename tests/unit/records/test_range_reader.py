@@ -1,7 +1,9 @@
 """A task reads its range and nothing else; where the log has lost the beginning, it ends or says so and goes on."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.unit.records.test_rows import part_of
@@ -9,7 +11,9 @@ from tests.unit.records.test_rows import part_of
 from sparkmirror.batch.part import Part
 from sparkmirror.batch.records import Record, encode_batch
 from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.kafka.wire.lookup import Span
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire import lookup
+from sparkmirror.kafka.wire.lookup import ClusterView, Span
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.log_range import AnotherTopic, LogRange, RangeGone
 from sparkmirror.records import range_reader
@@ -28,7 +32,7 @@ class Log:
         self.start = start
         self.asked: list[LogRange] = []
         monkeypatch.setattr(range_reader, "read_parts", self._read)
-        monkeypatch.setattr(range_reader, "look_up_span", lambda *_: Span(self.start, 30))
+        monkeypatch.setattr(range_reader, "_newest_span", lambda *_: Span(self.start, 30))
         monkeypatch.setattr(range_reader, "gone_partitions", lambda *_: set())
 
     def _read(self, _settings: object, wanted: LogRange) -> Iterator[Part]:
@@ -87,7 +91,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *problems: Exception) -> list[tuple
         yield part_of(encode_batch(records, base_offset=wanted.first))
 
     monkeypatch.setattr(range_reader, "read_parts", read)
-    monkeypatch.setattr(range_reader, "look_up_span", lambda *_: Span(0, 1000))
+    monkeypatch.setattr(range_reader, "_newest_span", lambda *_: Span(0, 1000))
     monkeypatch.setattr(range_reader, "gone_partitions", lambda *_: set())
     monkeypatch.setattr(range_reader, "_PAUSE_SECONDS", 0.0)
     return asked
@@ -123,3 +127,23 @@ def test_a_range_longer_than_its_log_ends_where_the_log_does(monkeypatch: pytest
     answers(monkeypatch, silent)
     with pytest.raises(ClusterUnreachable):
         offsets(5, 9, failondataloss="false")
+
+
+def test_what_a_former_leader_says_of_its_log_skips_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is cut off from the others, and still calls itself the leader; only the other server knows better."""
+    span_of_any = range_reader._newest_span
+    answers(monkeypatch, RangeGone("gone"), RangeGone("gone"))
+    monkeypatch.setattr(range_reader, "_newest_span", span_of_any)
+
+    def view(settings: ClientSettings, *_: object) -> ClusterView:
+        node, epoch = (1, 4) if settings.bootstrap_servers[0] == "one:1" else (2, 5)
+        return ClusterView({1: ("one", 1), 2: ("two", 1)}, {WHERE: node}, {"t": UUID(int=1)}, epochs={WHERE: epoch})
+
+    def ends(link: Any, _where: TopicPartition, timestamp: int, epoch: int) -> tuple[int, int]:
+        return (0, epoch) if timestamp == -2 else (70 if link.address == "one" else 90, epoch)
+
+    monkeypatch.setattr(lookup, "ask_anyone", view)
+    monkeypatch.setattr(lookup, "dial", lambda host, *_: SimpleNamespace(address=host, close=lambda: None))
+    monkeypatch.setattr(lookup, "_list_offset", ends)
+    servers = {"kafka.bootstrap.servers": "one:1,two:1", "failondataloss": "false"}
+    assert offsets(75, 80, **servers) == [75, 76, 77, 78, 79]

@@ -16,8 +16,9 @@ from sparkmirror.batch.records import decode_records
 from sparkmirror.errors import ClusterUnreachable, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.link import Link
-from sparkmirror.kafka.wire.lookup import dial_leader, sensible_answers
+from sparkmirror.kafka.wire.lookup import sensible_answers
 from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _FETCH: Final = 1
@@ -115,7 +116,7 @@ class OwnerReader:
     """Reads batches of one partition over one connection, which is opened when it is first needed."""
 
     def __init__(self, settings: ClientSettings, where: TopicPartition) -> None:
-        self._settings = settings
+        self._search = LeaderSearch(settings)
         self._where = where
         self._link: Link | None = None
 
@@ -192,7 +193,7 @@ class OwnerReader:
     def _connect(self) -> Link:
         if self._link is None or time.monotonic() >= self._link.reauthenticate_at:
             self.close()
-            self._link, _ = dial_leader(self._settings, self._where)
+            self._link, _ = self._search.dial(self._where)
         return self._link
 
 

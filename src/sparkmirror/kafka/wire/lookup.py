@@ -128,12 +128,19 @@ def dial_leader(settings: ClientSettings, where: TopicPartition) -> tuple[Link, 
     Raises ClusterUnreachable if the partition has no leader now, and what `look_up` and `dial` raise.
     """
     view = look_up(settings, [where.topic])
+    return dial_named(settings, where, view), view
+
+
+def dial_named(settings: ClientSettings, where: TopicPartition, view: ClusterView) -> Link:
+    """A connection to the leader that the look-up names. Raises as `dial_leader`."""
     leader = view.leaders.get(where)
     address = None if leader is None else view.brokers.get(leader)
     if address is None:
         code = view.errors.get(where.topic, NO_ERROR)
+        if where in view.former:
+            raise ClusterUnreachable(f"{where}: the broker that was asked names a leader that was replaced")
         raise ClusterUnreachable(f"{where} has no leader{f' ({error_name(code)})' if code else ''}")
-    return dial(*address, settings), view
+    return dial(*address, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,11 @@ class Span:
 def look_up_span(settings: ClientSettings, where: TopicPartition) -> Span:
     """Ask the partition's leader where its log starts and ends. Raises ClusterError if no broker answers."""
     link, view = dial_leader(settings, where)
+    return span_of(link, where, view)
+
+
+def span_of(link: Link, where: TopicPartition, view: ClusterView) -> Span:
+    """As the leader on the other side says; the link is closed. Raises as `look_up_span`."""
     epoch = view.epochs.get(where, NO_EPOCH)
     try:
         with sensible_answers(link):

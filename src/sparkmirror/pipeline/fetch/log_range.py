@@ -30,7 +30,7 @@ from sparkmirror.errors import AuthenticationFailed, ClusterError, ClusterUnreac
 from sparkmirror.kafka.errors import error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchPosition, TopicKey
-from sparkmirror.kafka.wire.lookup import dial_leader
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.relay.private_memory import PrivateMemory
@@ -80,6 +80,7 @@ class _Reader:
     def __init__(self, settings: ClientSettings, wanted: LogRange, clock: Clock) -> None:
         self._clock = clock
         self._settings = settings
+        self._search = LeaderSearch(settings)
         self._wanted = wanted
         self._limits = FetchLimits(_ANSWER_BYTES, _ANSWER_BYTES, 1, 500, wanted.read_committed)
         self._connection: FetchConnection | None = None
@@ -151,7 +152,7 @@ class _Reader:
 
     def _connect(self) -> FetchConnection:
         where = self._wanted.where
-        link, view = dial_leader(self._settings, where)
+        link, view = self._search.dial(where)
         if is_another_topic(self._wanted.topic_id, view.topic_ids.get(where.topic, NO_TOPIC_ID)):
             link.close()
             raise AnotherTopic(f"{where.topic} on {self._settings.alias} was deleted and made again.")
