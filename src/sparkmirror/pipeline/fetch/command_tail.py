@@ -1,6 +1,7 @@
 """Follows the command topic inside a reader's selector loop, by a long-polling fetch of its one partition.
 
-The topic is on the target cluster. After any error the reader tries again: a task without commands still mirrors. Owned
+The topic is on the target cluster. After any error the reader tries again: a task without commands still mirrors. Its
+leader is looked up again from time to time: one that is cut off from the others goes on answering, with nothing. Owned
 by `pipeline.fetch.reader`.
 """
 
@@ -8,6 +9,8 @@ import logging
 import selectors
 import time
 from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
 from uuid import UUID
 
 from sparkmirror.batch.header import iterate_headers
@@ -18,9 +21,9 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import FetchPosition
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.link import Link
-from sparkmirror.kafka.wire.lookup import dial_leader, look_up_span
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.connection import SESSION_LOST, FetchConnection, FetchLimits
 from sparkmirror.pipeline.relay.private_memory import PrivateMemory
 
@@ -29,7 +32,17 @@ log = logging.getLogger(__name__)
 DIAL_KEY = "command-topic"
 _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 5.0
+_AGE_SECONDS_MIN = 1.0
 _OFFSET_OUT_OF_RANGE = 1
+
+
+class Dialled(NamedTuple):
+    """A connection to the topic's leader, by what the look-up said, and where to go on."""
+
+    link: Link
+    topic_id: UUID
+    offset: int
+    epoch: int = NO_EPOCH
 
 
 class CommandTail:
@@ -48,18 +61,23 @@ class CommandTail:
         self._offset = offset
         self._background = background
         self._selector = selector
-        self._topic_id = UUID(int=0)
+        self._search = LeaderSearch(settings)
+        self._topic_id = NO_TOPIC_ID
+        self._epoch = NO_EPOCH
         self._not_before = 0.0
+        self._renew_at = inf
         self._is_lost = False
         self.connection: FetchConnection | None = None
 
     def connect(self) -> None:
         """Start to look for the topic's leader, unless that is under way or was tried a moment ago.
 
-        A connection that has fallen silent is given up: no other sign would come that commands go unheard.
+        A connection that has fallen silent, or is old, is given up: no other sign would come that commands go unheard.
         """
         now = time.monotonic()
         if self.connection is not None and self.connection.is_silent(now, self._silence_seconds_max):
+            self._give_up(self.connection)
+        if self.connection is not None and now >= self._renew_at:
             self._give_up(self.connection)
         if self.connection is None and now >= self._not_before:
             self._not_before = now + _RETRY_SECONDS
@@ -69,11 +87,16 @@ class CommandTail:
     def _silence_seconds_max(self) -> float:
         return _POLL_SECONDS + self._settings.request_timeout_seconds
 
-    def _dial(self) -> tuple[Link, UUID, int]:
+    def _dial(self) -> Dialled:
         where = TopicPartition(self._topic, 0)
-        offset = look_up_span(self._settings, where).start if self._is_lost else self._offset
-        link, view = dial_leader(self._settings, where)
-        return link, view.topic_ids[self._topic], offset
+        offset = self._find_offset(where) if self._is_lost else self._offset
+        link, view = self._search.dial(where)
+        return Dialled(link, view.topic_ids[self._topic], offset, view.epochs.get(where, NO_EPOCH))
+
+    def _find_offset(self, where: TopicPartition) -> int:
+        """Where the log begins, unless it holds the offset: a broker that leads no more, or did not yet, refused it."""
+        span = self._search.span(where)
+        return self._offset if span.start <= self._offset <= span.end else span.start
 
     def take_link(self, outcome: Outcome) -> None:
         """Follow the topic over the new connection; after a failed dial, try again in a moment."""
@@ -98,9 +121,11 @@ class CommandTail:
         self._selector.unregister(connection.link.socket)
         self.drop()
 
-    def adopt(self, dialled: tuple[Link, UUID, int]) -> FetchConnection:
-        link, self._topic_id, self._offset = dialled
+    def adopt(self, dialled: Dialled) -> FetchConnection:
+        link, self._topic_id, self._offset, self._epoch = dialled
         self._is_lost = False
+        age_seconds = max(self._settings.metadata_age_seconds_max, _AGE_SECONDS_MIN)
+        self._renew_at = min(time.monotonic() + age_seconds, link.reauthenticate_at)
         limits = FetchLimits(wait_ms=int(_POLL_SECONDS * 1000), bytes_max=1 << 20)
         self.connection = FetchConnection(link, PrivateMemory(), limits)
         self.ask()
@@ -110,7 +135,7 @@ class CommandTail:
         """Send the next long poll. Raises OSError."""
         assert self.connection is not None
         key = self._topic_id.bytes if self.connection.by_id else self._topic
-        self.connection.send({(key, 0): FetchPosition(key, 0, self._offset, -1, 1 << 20)})
+        self.connection.send({(key, 0): FetchPosition(key, 0, self._offset, NO_EPOCH, 1 << 20, self._epoch)})
 
     def receive(self) -> list[Command]:
         """Take the commands that a readable socket brought, and send the next poll. Raises OSError or ProtocolError."""

@@ -15,13 +15,15 @@ from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.control.commands import Command, Stop, encode_command
 from sparkmirror.errors import ProtocolError
-from sparkmirror.kafka.background import Background
+from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.kafka.wire.link import Link
-from sparkmirror.model import Cluster
-from sparkmirror.pipeline.fetch.command_tail import CommandTail
+from sparkmirror.kafka.wire.lookup import ClusterView, Span
+from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.pipeline.fetch import command_tail
+from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail, Dialled
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.private_memory import PrivateMemory
@@ -259,7 +261,7 @@ def new_tail(offset: int) -> CommandTail:
 def test_commands_are_followed_from_their_offset_by_one_poll_after_the_other(sockets: Sockets) -> None:
     link, brokers = sockets
     tail = new_tail(offset=11)
-    tail.adopt((link, UUID(int=0), 11))
+    tail.adopt(Dialled(link, UUID(int=0), 11))
     assert request_at(brokers).topics[0].partitions[0].fetch_offset == 11
     values = [encode_command(Stop("old")), b"of a later version", encode_command(Stop("run"))]
     brokers.sendall(answer(encode_batch([(None, value) for value in values], base_offset=10)))
@@ -274,7 +276,7 @@ def test_a_command_topic_cut_off_is_no_reason_to_ask_in_circles(sockets: Sockets
     """The refusal does not say where the log begins: the connection is made again, and asks for that first."""
     link, brokers = sockets
     tail = new_tail(offset=11)
-    tail.adopt((link, UUID(int=0), 11))
+    tail.adopt(Dialled(link, UUID(int=0), 11))
     request_at(brokers)
     brokers.sendall(answer(b"", error=1))
     with pytest.raises(ConnectionError, match="no longer holds offset 11"):
@@ -282,6 +284,44 @@ def test_a_command_topic_cut_off_is_no_reason_to_ask_in_circles(sockets: Sockets
     brokers.setblocking(False)
     with pytest.raises(BlockingIOError):
         brokers.recv(1)
+
+
+def test_a_leader_of_the_command_topic_that_may_be_cut_off_is_left_in_time(
+    sockets: Sockets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers in time, and has nothing: what is ordered meanwhile would go unheard."""
+    link, brokers = sockets
+    clock = ManualClock()
+    monkeypatch.setattr(command_tail, "time", clock)
+    tail = new_tail(offset=11)
+    tail.take_link(Outcome(DIAL_KEY, Dialled(link, UUID(int=0), 11, 4), None))
+    assert request_at(brokers).topics[0].partitions[0].current_leader_epoch == 4, "a broker of another one refuses"
+    clock.now += 299
+    tail.connect()
+    assert tail.connection is not None
+    brokers.sendall(no_news())
+    assert tail.take_commands() == []
+    clock.now += 2
+    tail.connect()
+    assert tail.connection is None
+
+
+@pytest.mark.parametrize(("span", "offset"), [(Span(0, 20), 11), (Span(15, 20), 15), (Span(3, 8), 3)])
+def test_an_order_is_read_again_only_where_the_log_has_lost_the_place(
+    sockets: Sockets, monkeypatch: pytest.MonkeyPatch, span: Span, offset: int
+) -> None:
+    """A broker that leads no more refuses an offset, too."""
+    link, brokers = sockets
+    tail = new_tail(offset=11)
+    tail.adopt(Dialled(link, UUID(int=0), 11))
+    request_at(brokers)
+    brokers.sendall(answer(b"", error=1))
+    with pytest.raises(ConnectionError):
+        tail.receive()
+    view = ClusterView({}, {}, {"orders": UUID(int=1)}, epochs={TopicPartition("orders", 0): 5})
+    monkeypatch.setattr(tail._search, "span", lambda _: span)
+    monkeypatch.setattr(tail._search, "dial", lambda _: (link, view))
+    assert tail._dial() == Dialled(link, UUID(int=1), offset, 5)
 
 
 def test_an_answer_takes_memory_as_it_comes_not_as_it_is_announced(sockets: Sockets, ring: Ring) -> None:
@@ -409,7 +449,7 @@ def test_an_announced_size_beyond_what_was_asked_for_and_any_batch_is_refused_at
 def test_commands_are_not_asked_for_in_circles_where_their_broker_refuses_the_whole_fetch(sockets: Sockets) -> None:
     link, brokers = sockets
     tail = new_tail(offset=5)
-    tail.adopt((link, UUID(int=0), 5))
+    tail.adopt(Dialled(link, UUID(int=0), 5))
     request_at(brokers)
     brokers.sendall(no_news(error=71))
     assert tail.receive() == []
@@ -423,7 +463,7 @@ def test_commands_are_not_asked_for_in_circles_where_their_broker_refuses_the_wh
 def test_a_batch_that_nobody_of_ours_wrote_does_not_hide_the_commands_behind_it(sockets: Sockets) -> None:
     link, brokers = sockets
     tail = new_tail(offset=10)
-    tail.adopt((link, UUID(int=0), 10))
+    tail.adopt(Dialled(link, UUID(int=0), 10))
     request_at(brokers)
     bomb = encode_batch([(None, bytes(20 << 20))], Codec.ZSTD, base_offset=10)
     brokers.sendall(answer(bomb + encode_batch([(None, encode_command(Stop("run")))], base_offset=11)))
