@@ -6,6 +6,7 @@ bulk and answers per topic or partition, so that a topic that is deleted in betw
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.answers import EARLIEST, LATEST, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection, portions
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, refusal
-from sparkmirror.kafka.log_offsets import ANY_READER, LogOffsets, leaders_of, list_log_offsets
+from sparkmirror.kafka.log_offsets import ANY_READER, LogOffsets, leaders_of, list_log_offsets, take_newest_leaders
 from sparkmirror.kafka.wire.raw_answer import RawAnswer, RawRequest, SettingsAnswer
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 
@@ -32,6 +33,8 @@ _SETTLE_SECONDS_MAX = 5.0
 ALL_SECONDS_MAX = 30.0
 _MISSING_SECONDS = 2.0
 """A broker may report a new topic this much later than another broker."""
+_WITNESSES = 5
+_WITNESS_SECONDS_MAX = 2.0
 _POLL_SECONDS = 0.02
 _POLL_SECONDS_MAX = 0.1
 
@@ -42,6 +45,7 @@ class Admin:
     def __init__(self, connection: ClusterConnection) -> None:
         self.connection = connection
         self._lists: dict[bytes, dict[str, Topic]] = {}
+        self._turn = 0
 
     def __enter__(self) -> Self:
         return self
@@ -184,6 +188,26 @@ class Admin:
         """High watermarks, or last stable offsets with `read_committed`; see `list_offsets`."""
         return self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
+    def newest_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        """As `latest_offsets`, by the newest leaders that several brokers know. For what must not take the end of a
+        former leader's log for the end."""
+        return list_log_offsets(
+            self.connection, self._newest_metadata, dict.fromkeys(partitions, LATEST),
+            read_committed=False, seconds_max=_SETTLE_SECONDS_MAX,
+        )  # fmt: skip
+
+    def _newest_metadata(self, names: list[str]) -> Any:
+        found = self._metadata(names)
+        nodes = sorted(broker.node_id for broker in found.brokers)
+        self._turn += 1
+        step = max(len(nodes) // _WITNESSES, 1)
+        others = []
+        for node_id in [nodes[(self._turn + at * step) % len(nodes)] for at in range(min(_WITNESSES, len(nodes)))]:
+            with suppress(ClusterError):
+                others.append(self._metadata(names, node_id=node_id, seconds_max=_WITNESS_SECONDS_MAX))
+        take_newest_leaders(found, others)
+        return found
+
     def await_earliest_offsets(
         self, partitions: Iterable[TopicPartition], seconds_max: float = ALL_SECONDS_MAX
     ) -> dict[TopicPartition, int]:
@@ -255,8 +279,17 @@ class Admin:
                 break
             pause = min(pause * 1.5, _POLL_SECONDS_MAX)
 
-    def _metadata(self, names: list[str] | None, *, create: bool = False) -> Any:
-        return self.connection.ask(lambda: _metadata_request(names, create), "reading the cluster's metadata")
+    def _metadata(
+        self,
+        names: list[str] | None,
+        *,
+        create: bool = False,
+        node_id: int | None = None,
+        seconds_max: float | None = None,
+    ) -> Any:
+        return self.connection.ask(
+            lambda: _metadata_request(names, create), "reading the cluster's metadata", node_id, seconds_max
+        )
 
     def _describe(self, topics: Sequence[str], keys: Sequence[str] | None) -> RawAnswer:
         def request() -> Any:

@@ -69,9 +69,11 @@ class LedgerReader:
     def read_through(self, target: Admin, seconds_max: float = 90.0) -> dict[TopicPartition, Position]:
         """All positions that are committed or in open transactions: waits for the end of every open transaction.
 
-        A position hides behind any task's open transaction, although its own is committed. Raises ClusterUnreachable.
+        A position hides behind any task's open transaction, although its own is committed. The ends are those of the
+        newest leaders that several brokers know: what a former one lacks would be mirrored twice. Raises
+        ClusterUnreachable, also where the tail follows a former leader.
         """
-        ends = target.latest_offsets(self._partitions)
+        ends = target.newest_ends(self._partitions)
         try:
             self._fold(self._tail.read_to({at: ends.of(at) for at in self._partitions}, seconds_max))
         except ClusterUnreachable as silence:

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
+from kafka.protocol.consumer import ListOffsetsRequest
 
 from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import LATEST
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown, list_log_offsets
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 
 NONE = -1
 NOT_LEADER, FORBIDDEN = 6, 29
@@ -107,3 +110,60 @@ def test_a_former_leader_is_not_believed() -> None:
     brokers.at_pause = lambda: answers.update({0: (0, 12)})
     assert brokers.ends(FIRST, seconds_max=60).all() == {FIRST: 12}
     assert brokers.pauses == 1
+
+
+class Divided:
+    """A connection to a cluster from which broker 1 is cut off. It still leads `orders-0`, by epoch 4, with a log that
+    ends at 70; brokers 2 and 3 know that 2 leads by epoch 5, with a log that ends at 90. Any broker is broker 1."""
+
+    alias = "B"
+
+    def __init__(self, topic_id: UUID, away: set[int]) -> None:
+        self.topic_id = topic_id
+        self.away = away
+
+    def ask(
+        self, make: Callable[[], Any], _doing: str, node_id: int | None = None, _seconds: float | None = None
+    ) -> Any:
+        number = node_id or 1
+        if number in self.away:
+            raise ClusterUnreachable("nothing came")
+        return self._end(number) if isinstance(make(), ListOffsetsRequest) else self._metadata(number)
+
+    def _metadata(self, number: int) -> Any:
+        leader, epoch = (1, 4) if number == 1 else (2, 5)
+        partition = SimpleNamespace(partition_index=0, leader_id=leader, leader_epoch=epoch, replica_nodes=[1, 2, 3])
+        topic = SimpleNamespace(name="orders", error_code=0, topic_id=self.topic_id, partitions=[partition])
+        brokers = [SimpleNamespace(node_id=one, host=f"b{one}", port=9092) for one in (1, 2, 3)]
+        return SimpleNamespace(topics=[topic], brokers=brokers)
+
+    def _end(self, number: int) -> Any:
+        result = SimpleNamespace(partition_index=0, error_code=0, offset=70 if number == 1 else 90, leader_epoch=None)
+        return SimpleNamespace(topics=[SimpleNamespace(name="orders", partitions=[result])])
+
+    def wait(self, _seconds: float) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "away", "end"),
+    [(UUID(int=1), set(), 90), (UUID(int=1), {3}, 90), (UUID(int=1), {2, 3}, 70), (NO_TOPIC_ID, set(), 70)],
+    ids=["all answer", "two answer", "one answers", "without ids"],
+)
+def test_the_end_is_that_of_the_newest_leader_that_brokers_know(topic_id: UUID, away: set[int], end: int) -> None:
+    connection: Any = Divided(topic_id, away)
+    for _ in range(4):
+        assert Admin(connection).newest_ends([FIRST]).all() == {FIRST: end}
+    assert Admin(connection).latest_offsets([FIRST]).all() == {FIRST: 70}, "what one of them says"
+
+
+def test_where_the_newest_leader_is_away_the_end_is_not_known() -> None:
+    class Silent(Divided):
+        def _end(self, number: int) -> Any:
+            if number == 2:
+                raise ClusterUnreachable("nothing came")
+            return super()._end(number)
+
+    connection: Any = Silent(UUID(int=1), set())
+    with pytest.raises(OffsetsUnknown, match="its leader, broker 2"):
+        Admin(connection).newest_ends([FIRST]).all()

@@ -98,7 +98,7 @@ def test_a_ledger_in_which_a_transaction_stays_open_is_named(
             raise ClusterUnreachable("Cluster B: 3 offsets could not be read.", "Check that all its brokers are up.")
 
     made: Any = Silent([])
-    target: Any = SimpleNamespace(latest_offsets=lambda partitions: LogOffsets("B", dict.fromkeys(partitions, 20)))
+    target: Any = SimpleNamespace(newest_ends=lambda partitions: LogOffsets("B", dict.fromkeys(partitions, 20)))
     monkeypatch.setattr(module, "_partitions", lambda *_, is_ours_needed: [home])
     monkeypatch.setattr(module, "open_tail", lambda *_: made)
     monkeypatch.setattr(module, "open_transactions", lambda _, partitions: dict.fromkeys(partitions, start))
