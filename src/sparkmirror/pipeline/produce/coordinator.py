@@ -11,7 +11,6 @@ import ssl
 import struct
 import time
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from sparkmirror.errors import ProtocolError
@@ -20,6 +19,7 @@ from sparkmirror.kafka.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_I
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.coordinator import Answer, Question, find, speaks_second_protocol
 from sparkmirror.kafka.wire.link import Link
+from sparkmirror.kafka.wire.lookup import with_servers_from
 
 KEY: Final = "transaction-coordinator"
 _PASSING = frozenset({COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS})
@@ -54,6 +54,7 @@ class Coordinator:
         self._ask_at = _NEVER
         self._pause = _PAUSE_SECONDS
         self._dial_at = 0.0
+        self._turn = 0
         self._in = bytearray()
         self.second_protocol: bool | None = None
         self.problem = ""
@@ -83,11 +84,16 @@ class Coordinator:
         if self._link is None:
             if now >= self._dial_at:
                 self._dial_at = now + _DIAL_PAUSE_SECONDS
-                self._background.submit(self.key, partial(find, self._settings, self._transactional_id))
+                self._background.submit(self.key, self._find)
         elif self._question is not None and now >= self._ask_at:
             self._send(self._link, self._question, now)
         elif self._is_silent(now) or (self._question is None and now >= self._link.reauthenticate_at):
             self._drop()
+
+    def _find(self) -> Link:
+        """Another server is asked first each time: one that is cut off from the others names a former coordinator."""
+        turn, self._turn = self._turn, self._turn + 1
+        return find(with_servers_from(self._settings, turn), self._transactional_id)
 
     def _is_silent(self, now: float) -> bool:
         return self._asked_at > 0 and now - self._asked_at > self._answer_seconds_max

@@ -4,6 +4,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +20,11 @@ from kafka.protocol.producer import (
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.coordinator import AddPartitions, Answer, EndTransaction, Initialize
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce import coordinator as module
 from sparkmirror.pipeline.produce.coordinator import KEY, Coordinator
 
 ID = "A-mm2-MirrorSourceConnector-0"
@@ -197,3 +200,16 @@ def test_a_new_question_replaces_one_whose_answer_may_still_come(room: Room) -> 
     room.coordinator.poll(time.monotonic() + 1)
     room.connect()
     assert room.request(InitProducerIdRequest, 5).producer_epoch == 3
+
+
+def test_the_coordinator_is_looked_for_at_another_server_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is cut off from the others names itself, however often it is asked."""
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(module, "find", lambda settings, _: asked.append(settings.bootstrap_servers))
+    settings, works = ClientSettings("B", ("one:1", "two:1"), "test"), list[Callable[[], Any]]()
+    work: Any = SimpleNamespace(submit=lambda _, work: works.append(work))
+    coordinator = Coordinator(settings, ID, work, selectors.DefaultSelector(), 5.0)
+    for second in range(3):
+        coordinator.poll(float(second))
+        works.pop()()
+    assert asked == [("one:1", "two:1"), ("two:1", "one:1"), ("one:1", "two:1")]
