@@ -47,11 +47,11 @@ def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int =
     await_leaders(client, {topic: partitions})
 
 
-def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
-    """High watermarks; 0 where the topic does not exist yet. A broker that has just started is asked again."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "ends", "isolation.level": "read_uncommitted", "log_level": 0}
-    )
+def end_offsets(bootstrap: str, topic: str, partitions: int, *, committed: bool = False) -> list[int]:
+    """High watermarks, or last stable offsets if `committed`; 0 where the topic does not exist yet. A broker that has
+    just started is asked again."""
+    level = "read_committed" if committed else "read_uncommitted"
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "isolation.level": level, "log_level": 0})
     deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
     try:
         while True:

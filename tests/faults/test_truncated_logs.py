@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.long
 
 LEADER, FOLLOWER = 2, 3
 RECORDS, LOST, AFTER = 300, 100, 50
+WAIT_SECONDS = 240.0
+"""As `Story` waits: three brokers that elect, and a mirror that starts, take long on a busy machine."""
 SMALL_SEGMENTS = {"segment.bytes": "1048576", "retention.bytes": "1048576", "file.delete.delay.ms": "0"}
 
 
@@ -81,7 +84,7 @@ def test_two_logs_that_parted_several_times_are_followed_back_to_what_they_share
     story = from_three
     create_unsafe(story.source, story.topic)
     _write(story, RECORDS)
-    wait_until(lambda: end_offsets(story.source, story.topic, PARTITIONS) == [RECORDS] * PARTITIONS, "both have it")
+    _await_copies(three_brokers)
     three_brokers.broker(FOLLOWER).kill()
     _write(story, LOST, first=1000)
     _mirror_all(story, RECORDS + LOST)
@@ -114,7 +117,7 @@ def test_a_target_that_is_truncated_is_reported_with_what_it_lost(
     _write(story, RECORDS)
     with story.run(lines=lines) as run:
         _wait_for_positions(story, run, RECORDS)
-        kept = end_offsets(story.target, story.remote_topic, PARTITIONS)
+        kept = _ends_behind_markers(story)
         lose_the_end(three_brokers, lambda: _mirror_more(story, run))
         _write(story, AFTER)
         _wait_for_positions(story, run, RECORDS + LOST + AFTER)
@@ -141,7 +144,7 @@ def test_retention_that_overtakes_a_slow_mirror_is_reported_with_what_it_took(
         run.pause()
         try:
             writer.write(6000)
-            wait_until(lambda: min(_starts(story)) > RECORDS, "retention has overtaken the mirror", 60)
+            wait_until(lambda: min(_starts(story)) > RECORDS, "retention has overtaken the mirror", WAIT_SECONDS)
         finally:
             run.resume()
         story.wait_for_all(run, writer)
@@ -163,13 +166,36 @@ def create_unsafe(bootstrap: str, topic: str) -> None:
 
 
 def lose_the_end(cluster: KafkaCluster, copy_more: Callable[[], None]) -> None:
-    """What `copy_more` brings about is only on the leader, which dies; the follower leads without it."""
+    """What `copy_more` brings about is only on the leader, which dies; the follower leads without it, and with all that
+    was there before."""
+    _await_copies(cluster)
     cluster.broker(FOLLOWER).kill()
     copy_more()
     cluster.broker(LEADER).kill()
     cluster.broker(FOLLOWER).start()
     cluster.broker(LEADER).start()
     cluster.wait_ready()
+
+
+def _await_copies(cluster: KafkaCluster) -> None:
+    """Until all replicas are in sync: on a busy machine a broker that was late with its heartbeat has left the others,
+    and lacks what was acknowledged meanwhile."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def are_in_sync() -> bool:
+        topics = admin.list_topics(timeout=10).topics.values()
+        partitions = [partition for topic in topics for partition in topic.partitions.values()]
+        return all(set(partition.isrs) == set(partition.replicas) for partition in partitions)
+
+    wait_until(are_in_sync, "all replicas are in sync", WAIT_SECONDS)
+
+
+def _ends_behind_markers(story: Story) -> list[int]:
+    """The target's ends when all transactions are over: a position may be read before their markers stand in all
+    partitions."""
+    ends = partial(end_offsets, story.target, story.remote_topic, PARTITIONS)
+    wait_until(lambda: ends(committed=True) == ends(), "no transaction is open", WAIT_SECONDS)
+    return ends()
 
 
 def _let_lead(cluster: KafkaCluster, one: int, other: int) -> None:
@@ -197,8 +223,8 @@ def _copy_more_until_refused(story: Story, run: Run) -> None:
     _write(story, 1)
     where = {f"{story.topic}-{number}" for number in range(PARTITIONS)}
     client = {"bootstrap.servers": story.target}
-    run.wait_until(lambda: status_of(client, story.alias).failed.keys() == where, "the target refuses", 60)
-    run.wait_until(lambda: _seconds_to_retry(story) > 30, "no try until the source has lost its end", 120)
+    run.wait_until(lambda: status_of(client, story.alias).failed.keys() == where, "the target refuses", WAIT_SECONDS)
+    run.wait_until(lambda: _seconds_to_retry(story) > 30, "no try until the source has lost its end", WAIT_SECONDS)
 
 
 def _seconds_to_retry(story: Story) -> float:
@@ -229,13 +255,13 @@ def _write(story: Story, records: int, first: int = 0) -> None:
 
 
 def _wait_for_ends(story: Story, run: Run, end: int) -> None:
-    run.wait_until(lambda: story.arrived() == [end] * PARTITIONS, f"{story.remote_topic} ends at {end}", 90)
+    run.wait_until(lambda: story.arrived() == [end] * PARTITIONS, f"{story.remote_topic} ends at {end}", WAIT_SECONDS)
 
 
 def _wait_for_positions(story: Story, run: Run, offset: int) -> None:
     """In the ledger: what the mirror stored of the target's extent is as far."""
-    run.wait_until(story.target_has_ledger, "the ledger's topics exist", 90)
-    run.wait_until(lambda: story.positions() == [offset] * PARTITIONS, f"the ledger reaches {offset}", 90)
+    run.wait_until(story.target_has_ledger, "the ledger's topics exist", WAIT_SECONDS)
+    run.wait_until(lambda: story.positions() == [offset] * PARTITIONS, f"the ledger reaches {offset}", WAIT_SECONDS)
 
 
 def _starts(story: Story) -> list[int]:
