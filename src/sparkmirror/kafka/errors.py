@@ -32,6 +32,9 @@ CONCURRENT_TRANSACTIONS = 51
 LEADER_MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 78, 80, 100, 103})
 """After these codes of Fetch and Produce the leader is looked up again: unknown topic or id, no leader, not the leader,
 a replica that is away, a leader epoch that is fenced or unknown."""
+SHORT_OF_REPLICAS = frozenset({7, 19, 20})
+"""REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND: also of a leader that is cut off from the
+others, of which one leads by now."""
 COORDINATOR_MOVED = frozenset({COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 """After these codes the coordinator of a group or a transactional id is looked up again."""
 COORDINATOR_PASSING = COORDINATOR_MOVED | {COORDINATOR_LOAD_IN_PROGRESS}

@@ -15,11 +15,20 @@ from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from sparkmirror.batch.records import Pair, encode_batch
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka.errors import LEADER_MOVED, NO_ERROR, error_name, is_retriable, refusal, translate
+from sparkmirror.kafka.errors import (
+    LEADER_MOVED,
+    NO_ERROR,
+    SHORT_OF_REPLICAS,
+    error_name,
+    is_retriable,
+    refusal,
+    translate,
+)
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.data_requests import FIRST_TRANSACTIONS
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.link import SETUP_SECONDS_MAX, Link, dial
-from sparkmirror.kafka.wire.lookup import look_up, sensible_answers
+from sparkmirror.kafka.wire.lookup import sensible_answers
 from sparkmirror.model import TopicPartition
 
 _PRODUCE: Final = 0
@@ -42,6 +51,7 @@ class Appender:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
+        self._search = LeaderSearch(settings)
         self._links: dict[TopicPartition, Link] = {}
         self._lock = Lock()
 
@@ -93,7 +103,7 @@ class Appender:
     def _judge(self, where: TopicPartition, answer: "_Answer", *, is_late: bool) -> None:
         """Raises what the caller is to see, unless it may be tried again."""
         doing, problem = f"writing to topic {where.topic}", answer.problem
-        if problem is not None or answer.code in LEADER_MOVED:
+        if problem is not None or answer.code in LEADER_MOVED | SHORT_OF_REPLICAS:
             self._hang_up(where)
         if isinstance(problem, SparkMirrorError) and not problem.retriable:
             raise problem
@@ -123,7 +133,7 @@ class Appender:
                 return NO_ERROR
             self._hang_up(where)
         seconds_max = _seconds_left(ends_at, SETUP_SECONDS_MAX)
-        view = look_up(self._settings, [where.topic], seconds_max)
+        view = self._search.look_up([where.topic], seconds_max)
         address = view.brokers.get(view.leaders.get(where, -1))
         if address is None:
             return view.errors.get(where.topic, _LEADER_NOT_AVAILABLE)

@@ -5,12 +5,12 @@
 import logging
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
+from sparkmirror.kafka.errors import SHORT_OF_REPLICAS
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.answers import (
     LIMITED,
     MESSAGE_TOO_LARGE,
-    SHORT_OF_REPLICAS,
     BatchOutcome,
     describe,
     judge,

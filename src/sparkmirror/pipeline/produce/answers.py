@@ -31,9 +31,6 @@ _IN_DOUBT = frozenset({-1, 0, 3, 6, 7, 13, 20, 56})
 """0: it has, and the batch is sent again to learn more. 3, 6 and 56: a leader that has the batch, and is no leader any
 more before its replicas acknowledge it, answers so too (DelayedProduce), and the next one may have it."""
 MESSAGE_TOO_LARGE = 10
-SHORT_OF_REPLICAS = frozenset({7, 19, 20})
-"""REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND: also of a leader that is cut off from the
-others, of which one leads by now."""
 LIMITED = frozenset({MESSAGE_TOO_LARGE, 32})
 """With INVALID_TIMESTAMP: refusals by limits of the target topic, which can be asked for."""
 _FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
