@@ -16,12 +16,13 @@ from sparkmirror.batch.encoding import encode
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.piece import Piece
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError, RecordTooLarge, SparkMirrorError
-from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_name
+from sparkmirror.kafka.errors import SHORT_OF_REPLICAS, UNKNOWN_TOPIC_OR_PARTITION, error_name
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceItem, TopicKey
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.link import Link, dial
-from sparkmirror.kafka.wire.lookup import ClusterView, look_up
+from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.kafka.wire.producer_ids import fresh_producer
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.answers import MESSAGE_TOO_LARGE, BatchOutcome, describe, judge, leaves_doubt
@@ -65,6 +66,7 @@ class BatchProducer:
     def __init__(self, settings: ClientSettings, delivery_seconds: float) -> None:
         self.appended: dict[TopicPartition, Appended] = {}
         self._settings = settings
+        self._search = LeaderSearch(settings)
         self._delivery_seconds = delivery_seconds
         self._identity = fresh_producer(settings)
         self._sequences: dict[TopicPartition, int] = {}
@@ -138,6 +140,9 @@ class BatchProducer:
             node = self._view.leaders.get(where)
             if node is None:
                 self._stall(f"{where} has no leader")
+            elif node not in self._view.brokers:
+                self._stall(f"the leader of {where}, broker {node}, has no address in the brokers' metadata")
+                self._forget([where])
             else:
                 by_leader[node].append(where)
         for node, partitions in by_leader.items():
@@ -205,7 +210,7 @@ class BatchProducer:
         elif outcome in (BatchOutcome.RETRY, BatchOutcome.MOVED, BatchOutcome.RESTART):
             self._stall(describe(produced))
             self._is_unknown |= outcome is BatchOutcome.RESTART
-            if outcome is BatchOutcome.MOVED:
+            if outcome is BatchOutcome.MOVED or produced.error in SHORT_OF_REPLICAS:
                 self._forget([where])
         else:
             raise ClusterError(f"Records cannot be written to {where}: {describe(produced)}.")
@@ -239,7 +244,7 @@ class BatchProducer:
             self._stall(str(problem.args[0]))
 
     def _look_up(self, topics: set[str]) -> None:
-        self._view = look_up(self._settings, topics)
+        self._view = self._search.look_up(topics)
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
         """Looks their leaders up again before they are used."""

@@ -13,6 +13,7 @@ from sparkmirror.errors import ClusterError, ClusterUnreachable, RecordTooLarge
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire import data_requests as wire
+from sparkmirror.kafka.wire import leader_search
 from sparkmirror.kafka.wire.data_requests import ProducedPartition, ProduceResponse
 from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import Cluster, TopicPartition
@@ -31,11 +32,12 @@ class Broker:
         self.taken: list[tuple[TopicPartition, int, int, list[bytes | None]]] = []
         self.answers: Answers = lambda *_: 0
         self.looked_up = 0
+        self.leaders: list[int] = []
         self.producers = 0
         self._sent: list[tuple[TopicPartition, bytes]] = []
         self._answer = ProduceResponse(0, [])
         monkeypatch.setattr(batch_producer, "dial", lambda *_: self._link())
-        monkeypatch.setattr(batch_producer, "look_up", self._look_up)
+        monkeypatch.setattr(leader_search, "look_up", self._look_up)
         monkeypatch.setattr(batch_producer, "fresh_producer", self._fresh)
         monkeypatch.setattr("time.sleep", lambda _: None)
         monkeypatch.setattr(wire, "encode_produce", self._encode)
@@ -47,10 +49,10 @@ class Broker:
             collect=self._collect, reauthenticate_at=float("inf"), socket=SimpleNamespace(settimeout=lambda _: None),
         )  # fmt: skip
 
-    def _look_up(self, _settings: object, topics: Iterable[str]) -> ClusterView:
+    def _look_up(self, _settings: object, topics: Iterable[str], *_: object) -> ClusterView:
         self.looked_up += 1
         topics = set(topics) & {"t"}
-        leaders = {A: 1, B: 1} if topics else {}
+        leaders = {A: self.leaders.pop() if self.leaders else 1, B: 1} if topics else {}
         return ClusterView({1: ("b", 1)}, leaders, sizes=dict.fromkeys(topics, 2))
 
     def _fresh(self, _settings: object) -> ProducerIdentity:
@@ -113,6 +115,30 @@ def test_a_leader_that_has_moved_is_looked_up(broker: Broker) -> None:
     producer.flush()
     assert [where for where, *_ in broker.taken] == [A, B, A]
     assert broker.looked_up == 2
+
+
+@pytest.mark.parametrize("code", [7, 19, 20])
+def test_a_leader_without_replicas_is_looked_up(broker: Broker, code: int) -> None:
+    """It may be cut off from the others, of which one leads by now."""
+    broker.answers = lambda _, count: code if count < 3 else 0
+    producer = BatchProducer(SETTINGS, 5)
+    producer.send({A: piece(b"1")})
+    producer.flush()
+    assert (len(broker.taken), broker.looked_up) == (3, 3)
+
+
+def test_a_leader_without_an_address_is_looked_up(broker: Broker) -> None:
+    """A Metadata answer may name a leader that is not in its list of brokers: that was a KeyError in the task."""
+    broker.leaders = [9, 9]
+    producer = BatchProducer(SETTINGS, 5)
+    producer.send({A: piece(b"1"), B: piece(b"x")})
+    producer.flush()
+    assert [where for where, *_ in broker.taken] == [B, A]
+    broker.leaders = [9] * 100
+    late = BatchProducer(SETTINGS, 0)
+    with pytest.raises(ClusterUnreachable, match="the leader of t-0, broker 9, has no address"):
+        late.send({A: piece(b"1")})
+        late.flush()
 
 
 def test_a_producer_that_brokers_no_longer_know_begins_again(broker: Broker) -> None:
