@@ -188,12 +188,12 @@ class Admin:
         """High watermarks, or last stable offsets with `read_committed`; see `list_offsets`."""
         return self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
-    def newest_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+    def newest_ends(self, partitions: Iterable[TopicPartition], seconds_max: float = _SETTLE_SECONDS_MAX) -> LogOffsets:
         """As `latest_offsets`, by the newest leaders that several brokers know. For what must not take the end of a
         former leader's log for the end."""
         return list_log_offsets(
             self.connection, self._newest_metadata, dict.fromkeys(partitions, LATEST),
-            read_committed=False, seconds_max=_SETTLE_SECONDS_MAX,
+            read_committed=False, seconds_max=seconds_max, missing_seconds=min(_MISSING_SECONDS, seconds_max),
         )  # fmt: skip
 
     def _newest_metadata(self, names: list[str]) -> Any:

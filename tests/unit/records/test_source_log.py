@@ -52,6 +52,10 @@ class FakeAdmin:
         self.committed.append(read_committed)
         return {where: LAST[where] for where in partitions if where in LAST}
 
+    def newest_ends(self, partitions: Collection[TopicPartition], seconds_max: float) -> LogOffsets:
+        assert seconds_max == 30.0, "longer than a cluster needs to replace a leader"
+        return LogOffsets("kafka", {where: 12 for where in partitions if where in LAST})
+
     def list_offsets(self, times: Mapping[TopicPartition, int], *, read_committed: bool) -> LogOffsets:
         return LogOffsets("kafka", {where: 5 if time < 100 else -1 for where, time in times.items()})
 
@@ -138,3 +142,9 @@ def test_a_topic_is_gone_when_no_server_knows_it(
     monkeypatch.setattr(source_log, "look_up", look_up)
     settings = client_settings(Cluster("kafka", {"bootstrap.servers": "cut-off:1,well:1"}), "test")
     assert source_log.gone_partitions(settings, [A]) == gone
+
+
+def test_a_log_is_shorter_where_its_newest_leader_says_so(admin: FakeAdmin) -> None:
+    """Any broker may be cut off from the others, and lead by what it knew."""
+    assert log().latest([A]) == {A: 9}
+    assert log().high_watermarks([A]) == {A: 12}
