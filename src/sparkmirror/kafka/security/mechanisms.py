@@ -6,6 +6,7 @@ connections of a process share one token of OAUTHBEARER, which is renewed when 8
 (`sasl.login.refresh.window.factor`).
 """
 
+import logging
 import re
 import threading
 import time
@@ -26,6 +27,8 @@ from sparkmirror.kafka.security.msk import MECHANISM as MSK
 from sparkmirror.kafka.security.msk import MskCredentials
 from sparkmirror.kafka.security.oauth import OAuthSettings, obtain_token
 from sparkmirror.kafka.security.own_tokens import own_extensions
+
+log = logging.getLogger(__name__)
 
 ITERATIONS_MIN: Final = 4096
 """The minimum that Kafka's own client demands (RFC 7677)."""
@@ -137,6 +140,9 @@ def register_mechanisms() -> None:
 
 
 _RENEW_SHARE = 0.8
+_AGAIN_SECONDS = 10.0
+_MARGIN_SECONDS = 5.0
+"""A token that ends sooner may have ended when the broker looks at it."""
 
 
 @cache
@@ -154,14 +160,27 @@ class TokenProvider(AbstractTokenProvider):
         self._lock = threading.Lock()
         self._token = ""
         self._renew_at = 0.0
+        self._ends_at = 0.0
 
     def token(self) -> str:
-        """Raises AuthenticationFailed when the endpoint gives none."""
+        """Where the endpoint gives no new one, the last one while it lives. Raises AuthenticationFailed after that."""
         with self._lock:
             if time.time() >= self._renew_at:
-                self._token, life_seconds = obtain_token(self._settings)
-                self._renew_at = time.time() + life_seconds * _RENEW_SHARE
+                self._renew()
             return self._token
+
+    def _renew(self) -> None:
+        try:
+            self._token, life_seconds = obtain_token(self._settings)
+        except AuthenticationFailed as problem:
+            left_seconds = self._ends_at - time.time()
+            if left_seconds < _MARGIN_SECONDS:
+                raise
+            log.warning("A token is not renewed, and the last one ends in %.0f s: %s", left_seconds, problem)
+            self._renew_at = time.time() + min(_AGAIN_SECONDS, left_seconds - _MARGIN_SECONDS)
+            return
+        now = time.time()
+        self._renew_at, self._ends_at = now + life_seconds * _RENEW_SHARE, now + life_seconds
 
     def extensions(self) -> dict[str, str]:
         if self._settings.own:

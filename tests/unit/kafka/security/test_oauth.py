@@ -10,6 +10,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.token_endpoint import ID, SECRET, TokenEndpoint
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
+from sparkmirror.kafka.security import mechanisms
 from sparkmirror.kafka.security.mechanisms import TokenProvider
 from sparkmirror.kafka.security.oauth import OAuthSettings, oauth_settings, obtain_token
 from sparkmirror.testing.ports import PortReservation
@@ -60,6 +62,27 @@ def test_a_token_is_kept_while_it_lives_and_renewed_in_time(endpoint: TokenEndpo
     assert brief.token() == "t1"
     time.sleep(0.02)
     assert brief.token() == "t2"
+
+
+def test_a_token_that_lives_is_used_while_the_endpoint_gives_no_new_one(
+    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(mechanisms, "time", SimpleNamespace(time=lambda: clock.now))
+    endpoint.answers = [(200, {"access_token": "t0", "expires_in": 100})]
+    provider = TokenProvider(settings(endpoint))
+    assert provider.token() == "t0"
+    endpoint.answers = [(400, {}), (200, {"access_token": "t1", "expires_in": 100}), (400, {})]
+    clock.now += 81
+    assert [provider.token() for _ in range(3)] == ["t0"] * 3, "asked once in ten seconds"
+    assert caplog.messages[0].startswith(
+        "A token is not renewed, and the last one ends in 19 s: The OAuth token endpoint"
+    )
+    clock.now += 11
+    assert provider.token() == "t1"
+    clock.now += 96
+    with pytest.raises(AuthenticationFailed):
+        provider.token()
 
 
 def test_an_endpoint_in_trouble_is_asked_again(endpoint: TokenEndpoint) -> None:
