@@ -177,6 +177,9 @@ class OwnerReader:
                 answer: Any = link.ask(request, FetchResponse, link.version(_FETCH, _VERSIONS))
                 found = answer.responses[0].partitions[0]
                 batches = list(_batches(found))
+        except ProtocolError:
+            self.close()
+            raise
         except OSError as broken:
             self.close()
             raise ClusterUnreachable(f"the leader of {self._where} broke off the connection: {broken}") from broken
