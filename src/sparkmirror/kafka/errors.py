@@ -107,7 +107,7 @@ def translate(error: BaseException, settings: ClientSettings, doing: str, addres
         return _tls_error(tls, cluster, settings, doing)
     if isinstance(error, client_errors.IncompatibleBrokerVersion):
         return UnsupportedByBrokers(
-            f"{cluster} is too old for {doing}: {_text(error)}.", "SparkMirror needs brokers of Kafka 2.1 or later."
+            f"{cluster} is too old for {doing}: {_text(error)}.", "Brokers from Kafka 3.0 on are supported."
         )
     if isinstance(error, client_errors.BrokerResponseError) and not isinstance(error, _CONNECTION):
         return refusal(error.errno, settings.alias, doing)

@@ -125,3 +125,9 @@ def _fail_in_a_provider() -> None:
         raise AuthenticationFailed("the token provider gave none")
     except AuthenticationFailed:
         raise ConnectionError("closed")  # noqa: B904 - as the client does
+
+
+def test_the_releases_that_are_supported_are_named_alike() -> None:
+    """As by the data plane, `doctor` and the documentation."""
+    error = translate(client_errors.IncompatibleBrokerVersion("old"), SETTINGS, "asking")
+    assert "Kafka 3.0" in error.hint
