@@ -43,7 +43,8 @@ def main() -> int:
     options = _options()
     logging.disable(logging.CRITICAL)
     if options.seed is not None:
-        result = run(plan(options.seed), is_told=True)
+        script = plan(options.seed)
+        result = run(next(left_out([script]), script) if options.left_out else script, is_told=True)
         small = _tell(result, shrinks=options.shrink)
         if options.keep:
             PAST_FAILURES.write_text(write_scripts([*past_failures(), small.script]))

@@ -1,7 +1,8 @@
 """The mutations that show the simulator's worth: each still finds the text that it breaks."""
 
 import pytest
-from tests.simulation.mutations import MUTATIONS, SOURCE, Mutation
+from tests.simulation.mutation import SOURCE, Mutation
+from tests.simulation.mutations import MUTATIONS
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
