@@ -233,6 +233,9 @@ class Scene:
             self.person.lift()
         if TOPIC not in self.source.topics:
             self.source.create_topic(TOPIC, self.script.partitions)
+        if self.script.leaves_markers_out:
+            for source in self.sources():
+                self.producers.write_batch(source)
         self.producers.heal()
         if self.policy != "continue":  # what is held goes on in a run that may
             self.set_policy("continue")
