@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from tests.simulation.scripts import Script
 
 _ENDS: Final = "end broker"
+_EVENTS: Final = ("EndTxn", "EndTxn", "InitProducerId")
+"""By which a transaction ends: its producer decides, or its next holder aborts it."""
 
 
 def end_broker(scene: "Scene", random: Random) -> str:
-    """A broker of the target ends with the next transaction, and what it leads has no leader until it is back."""
+    """A broker of the target ends as a transaction does, and what it leads has no leader until it is back."""
     cluster = scene.target
-    number = random.choice(list(cluster.nodes))
+    number, event = random.choice(list(cluster.nodes)), random.choice(_EVENTS)
 
     def end() -> None:
         if not scene.is_healed and all(node.is_up for node in cluster.nodes.values()):
@@ -32,8 +34,8 @@ def end_broker(scene: "Scene", random: Random) -> str:
         cluster.nodes[number].is_up = True
         cluster.elect()
 
-    cluster.when("EndTxn", end)
-    return f"broker {cluster.alias}-{number} ends with the next transaction, and nobody leads its partitions"
+    cluster.when(event, end)
+    return f"broker {cluster.alias}-{number} ends with the next {event}, and nobody leads its partitions"
 
 
 LEFT_OUT_FAULTS: Final = {_ENDS: (1, end_broker)}

@@ -38,8 +38,8 @@ def test_fresh_histories_hold_what_is_promised() -> None:
 
 
 def test_what_brokers_leave_open_is_not_lost() -> None:
-    """In 5010 an abort came first, and destroyed committed records whose position was stored."""
-    done = simulate("--left-out", "--from", "5010", "--histories", "4")
+    """In 5014 committed records lie open whose position is stored: an abort would destroy them."""
+    done = simulate("--left-out", "--from", "5014", "--histories", "4")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 histories" in done.stdout
 
