@@ -242,7 +242,8 @@ class WayBack:
 
 
 def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
-    """Raises ClusterError if either cluster does not answer, or a leader of a partition that is there. What the source
+    """Raises ClusterError if either cluster does not answer, or a leader of a partition that is there, and
+    SparkMirrorError where nobody knows how far a partition was mirrored whose name stays. What the source
     alone has gives the reverse flow nothing to begin behind. A group returns to no place beyond the mirrored records of
     the topic that the source has now: what the map knows may be of a former one."""
     partitions = mirrored_partitions(flow, source)
@@ -257,6 +258,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     groups = [name for name in listed if flow.offsets.groups.accepts(name)]
     active = frozenset(name for name, group in list_all_groups(source).items() if group.is_active)
     names_stay = all(remote.topic == where.topic for remote, where in home.items())
+    for where in sorted(ledger.problems.keys() & home.values()) if names_stay else ():
+        raise SparkMirrorError(f"{flow.name}, {where}: {ledger.problems[where]}")
     with OffsetState(flow, source, target) as state:
         state.follow()
         target_ends = target.await_latest_offsets(home)

@@ -55,7 +55,7 @@ def empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failover_snapshot, "OffsetState", lambda *_: nullcontext(state))
     for name in ("mirrored_partitions", "mirrored_offsets"):
         monkeypatch.setattr(failback, name, lambda *_: {})
-    monkeypatch.setattr(failback, "whole_ledger", lambda *_: SimpleNamespace(positions={}))
+    monkeypatch.setattr(failback, "whole_ledger", lambda *_: SimpleNamespace(positions={}, problems={}))
 
 
 @pytest.mark.parametrize(("source", "target", "named"), [(LOADING, 0, "A"), (0, LOADING, "B")])

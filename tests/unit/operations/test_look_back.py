@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from tests.flows import flow_of
 
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
@@ -54,6 +55,8 @@ class Cluster:
 class Ledger:
     """The flow's ledger. A killed task has left a transaction open in it, and the last positions lie behind that."""
 
+    is_torn = False
+
     def __init__(self) -> None:
         self.view = LedgerView(flow_of().connector)
 
@@ -62,6 +65,8 @@ class Ledger:
 
     def read_through(self, _: Admin) -> None:
         self._take(100)
+        if self.is_torn:
+            self.view.take_ours(encode_key("A", ORDERS), b"{torn")
 
     def _take(self, offset: int) -> None:
         self.view.take_connect(connect.encode_key(self.view._connector, ORDERS), connect.encode_value(offset))
@@ -136,3 +141,13 @@ def test_the_reverse_flow_starts_behind_positions_that_an_open_transaction_hides
     """Read as far as it is committed, the ledger would have records copied back that came from the old primary."""
     found = look(KEEPS_NAMES)
     assert (found.starts, found.divergence) == ({ORDERS: 100}, ())
+
+
+def test_no_start_is_set_where_nobody_can_read_how_far_a_partition_was_mirrored(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The map may end before what was written: a record of the ledger that cannot be read is not one that is absent."""
+    monkeypatch.setattr(Ledger, "is_torn", True)
+    with pytest.raises(SparkMirrorError, match="A->B, orders-0: its position is unknown"):
+        look(KEEPS_NAMES)
+    assert look("").starts == {}
