@@ -59,7 +59,7 @@ class Translated:
 
 
 def keeps_none(_: str) -> bool:
-    """Of a flow that keeps no offsets."""
+    """Of a flow that keeps no offsets, or scatters no topic."""
     return False
 
 
@@ -70,6 +70,9 @@ class Translator:
     Of topics whose offsets the flow `keeps`, the position records are `kept`: up to a stored position, in the topic
     that it was stored for, a group's place on the source is its place on the target. Where it is `accepted` that the
     logs part, it is so up to there, and the map tells what follows.
+
+    Of a topic that `is_scattered`, put by key into another number of partitions, nothing is known: a partition of the
+    target has records of several of the source's, of which a group may have read one and not another.
     """
 
     flow: FlowName
@@ -80,6 +83,7 @@ class Translator:
     kept: Mapping[TopicPartition, PositionRecord] = field(default_factory=dict)
     keeps: Callable[[str], bool] = keeps_none
     accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
+    is_scattered: Callable[[str], bool] = keeps_none
 
     def translate(self, partition: TopicPartition, offset: int) -> Translated | None:
         """None where nothing is known. The answer never lies beyond the truth (invariant 7), as long as the target has
@@ -87,6 +91,8 @@ class Translator:
         home = self._home(partition)
         if home is not None:
             return self._back(home, offset)
+        if self.is_scattered(partition.topic):
+            return None
         remote = TopicPartition(self.policy.format_remote_topic(self.flow.source, partition.topic), partition.partition)
         found = self.maps.map_of(partition)
         topic_id = NO_TOPIC_ID if found is None else found.topic_id

@@ -8,7 +8,7 @@ written to files; `operations.reverse_start` has the steps.
 import base64
 import json
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -262,13 +262,7 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
         raise SparkMirrorError(f"{flow.name}, {where}: {ledger.problems[where]}")
     with OffsetState(flow, source, target) as state:
         state.follow()
-        target_ends = target.await_latest_offsets(home)
-        logs = target_logs(target, target_ends)
-        if names_stay and (gone := sorted(target_ends.keys() - logs.keys())):
-            raise ClusterError(
-                f"{flow.name}: {gone[0].topic} was deleted on {target.alias} just now.",
-                "The reverse flow must begin behind what was mirrored: run it again when nobody makes topics again.",
-            )
+        logs = _read_logs(target, home, names_stay=names_stay)
         of_map = {
             remote: where for remote, where in home.items() if not (names_stay and flow.keeps_offsets(where.topic))
         }
@@ -279,7 +273,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
             for where, end in source_ends.items()
             if where not in former
         }
-        places = plan_home(read_groups(target, groups), home, state.maps, logs, reached)
+        alike = {remote: where for remote, where in home.items() if where.topic not in state.scattered}
+        places = plan_home(read_groups(target, groups), alike, state.maps, logs, reached)
         lost = {*outdated, *former, *(where for where in partitions if _has_lost(state.maps, where, source_begins))}
         records = ledger.records if names_stay else {}
         written = {where: record.extent for where, record in records.items() if where in lost}
@@ -302,6 +297,17 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     ids = {name: topic.topic_id for name, topic in topics.items()}
     away_ids = {remote.topic: log.topic_id for remote, log in logs.items()}
     return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept), ids, away_ids)
+
+
+def _read_logs(target: Admin, home: Collection[TopicPartition], *, names_stay: bool) -> TargetLogs:
+    ends = target.await_latest_offsets(home)
+    logs = target_logs(target, ends)
+    if names_stay and (gone := sorted(ends.keys() - logs.keys())):
+        raise ClusterError(
+            f"{gone[0].topic} was deleted on {target.alias} just now.",
+            "The reverse flow must begin behind what was mirrored: run it again when nobody makes topics again.",
+        )
+    return logs
 
 
 def _is_same(where: TopicPartition, before: Mapping[str, Topic], now: Mapping[str, Topic]) -> bool:

@@ -126,7 +126,8 @@ class OffsetJob:
 
     def _sync(self, opened: "_Opened", changed: set[TopicPartition]) -> None:
         for partition in changed:
-            if (found := opened.state.maps.map_of(partition)) is not None:
+            found = opened.state.maps.map_of(partition)
+            if found is not None and partition.topic not in opened.state.scattered:
                 opened.emitter.follow(partition, found)
         now = time.monotonic()
         if now < self._syncs_from:

@@ -53,7 +53,12 @@ class OffsetState:
             self._open.callback(self._positions.close)
         known = self.maps, self.syncs, self.opposite, self._ledger.records
         accepted = self._ledger.accepted
-        self.translator = Translator(flow.name, flow.policy, *known, keeps=flow.keeps_offsets, accepted=accepted)
+        self.scattered: frozenset[str] = frozenset()
+        """Topics of the source that are put by key into another number of partitions."""
+        self.translator = Translator(
+            flow.name, flow.policy, *known, keeps=flow.keeps_offsets, accepted=accepted,
+            is_scattered=lambda topic: topic in self.scattered,
+        )  # fmt: skip
         self._maps = TopicFollower(flow.target, target, flow.ledger_topics.offset_map, "offsets")
         back = ledger_topics(flow.name.target).offset_map
         self._opposite = None if source is None else TopicFollower(flow.source, source, back, "offsets")
@@ -96,8 +101,23 @@ class OffsetState:
             self.opposite.take(record.key, record.value)
         for record in self._positions.read() if self._positions is not None else ():
             self._ledger.take_ours(record.key, record.value, record.place)
-        changed = (self.maps.take(record.key, record.value) for record in self._maps.read())
-        return {partition for partition in changed if partition is not None}
+        taken = (self.maps.take(record.key, record.value) for record in self._maps.read())
+        changed = {partition for partition in taken if partition is not None}
+        if self._flow.partitioning == "key":
+            self.scattered = self._find_scattered()
+        return changed
+
+    def _find_scattered(self) -> frozenset[str]:
+        """Of the topics that have a map. Without the source, its partitions are those of which something is mapped."""
+        counts: dict[str, int] = {}
+        for where in self.maps.partitions:
+            counts[where.topic] = max(counts.get(where.topic, 0), where.partition + 1)
+        if self._source is not None:
+            counts |= {name: topic.partitions for name, topic in self._source.list_topics(counts).items()}
+        remote = {name: self._flow.remote_topic(name) for name in counts}
+        there = self._target.list_topics(remote.values())
+        alike = {name for name, at in remote.items() if at in there and there[at].partitions == counts[name]}
+        return frozenset(counts.keys() - alike)
 
     def sources(self) -> dict[TopicPartition, TopicPartition]:
         """The partition on the source of each one on the target that a map or a kept position names."""

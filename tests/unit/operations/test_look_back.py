@@ -100,7 +100,7 @@ def clusters() -> tuple[Cluster, Cluster]:
 def look(clusters: tuple[Cluster, Cluster], known: MapView, monkeypatch: pytest.MonkeyPatch) -> Look:
     source, target = (cast(Admin, one) for one in clusters)
     groups = {"g": {ORDERS: Committed(40), TopicPartition("A.orders", 0): Committed(40)}}
-    state: Any = SimpleNamespace(follow=set, maps=known)
+    state: Any = SimpleNamespace(follow=set, maps=known, scattered=frozenset())
     for name, found in {
         "OffsetState": lambda *_: nullcontext(state),
         "list_all_groups": lambda _: {"g": SimpleNamespace(is_consumer=True, is_active=False)},
