@@ -5,14 +5,21 @@ Called at a flow's start, by `sync.offset_job`, `sync.heartbeat_job` and the CLI
 existing topic is taken as it is.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
+from sparkmirror.kafka.connection import waits_within
 from sparkmirror.ledger.topics import LedgerPlan, LedgerTopics, plan_ledger_topics
 from sparkmirror.model import FlowName
 from sparkmirror.policy.naming import ReplicationPolicy
+
+_APPEARS_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.1
 
 
 def create_ledger_topics(admin: Admin, plan: LedgerPlan) -> None:
@@ -31,6 +38,19 @@ def ensure_ledger_topics(admin: Admin, topics: LedgerTopics) -> Sequence[str]:
     plan = plan_ledger_topics(topics, described, len(admin.brokers()), unreadable=unreadable)
     create_ledger_topics(admin, plan)
     return plan.warnings
+
+
+def count_offsets_partitions(admin: Admin, topics: LedgerTopics) -> int:
+    """How many partitions Connect's offsets topic has, which exists. A server may not know it yet. Raises
+    ClusterUnreachable where it still does not: it may be cut off from the others."""
+    ends_at = time.monotonic() + _APPEARS_SECONDS
+    while topics.offsets not in (found := admin.list_topics([topics.offsets])):
+        if not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+            raise ClusterUnreachable(
+                f"The server of {admin.alias} that was asked does not know topic {topics.offsets}.",
+                "It may be cut off from the others. Repeat the command.",
+            )
+    return found[topics.offsets].partitions
 
 
 @dataclass(frozen=True, slots=True)

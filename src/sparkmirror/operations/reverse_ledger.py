@@ -13,7 +13,7 @@ from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import Accepted, PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
-from sparkmirror.ledger.setup import ensure_ledger_topics
+from sparkmirror.ledger.setup import count_offsets_partitions, ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, Connector, Position, TopicPartition
@@ -48,7 +48,7 @@ class ReverseLedger:
 
     def write(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Positions in the format of Connect's own tools; None deletes one."""
-        partitions = self._source.list_topics([self.topics.offsets])[self.topics.offsets].partitions
+        partitions = count_offsets_partitions(self._source, self.topics)
         records = [
             (connect.encode_key(self.connector, where), None if offset is None else connect.encode_value(offset))
             for where, offset in offsets.items()

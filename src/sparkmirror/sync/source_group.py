@@ -23,6 +23,7 @@ from sparkmirror.kafka.groups import commit_group_offsets, has_members, read_gro
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect
 from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.setup import count_offsets_partitions
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
@@ -189,7 +190,7 @@ class SourceGroup:
         """Store positions as Connect's tools alter offsets; our record beside it then differs, and is not used."""
         if not positions:
             return
-        partitions = target.list_topics([self._topics.offsets])[self._topics.offsets].partitions
+        partitions = count_offsets_partitions(target, self._topics)
         records = [
             (connect.encode_key(self._flow.connector, where), connect.encode_value(offset))
             for where, offset in sorted(positions.items())

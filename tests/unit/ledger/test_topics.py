@@ -1,10 +1,20 @@
 """Which internal topics a flow creates, and what it warns about."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
+import pytest
+from tests.flows import flow_of
+
+from sparkmirror.errors import ClusterUnreachable
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.ledger import setup
+from sparkmirror.ledger.setup import count_offsets_partitions
 from sparkmirror.ledger.topics import ledger_topics, plan_ledger_topics
 from sparkmirror.model import Topic
+from sparkmirror.operations.reverse_ledger import ReverseLedger
 
 NAMES = ledger_topics("A")
 
@@ -70,3 +80,25 @@ def test_a_topic_that_may_forget_positions_is_warned_about() -> None:
     plan = plan_ledger_topics(NAMES, existing, brokers=3)
     assert plan.missing == ()
     assert "mm2-offsets.A.internal has cleanup.policy=delete" in plan.warnings[0]
+
+
+class Behind:
+    """An `Admin` of a server that learns of a topic after so many questions, if it is not cut off."""
+
+    alias = "A"
+    connection = SimpleNamespace(wait=lambda _: False)
+
+    def __init__(self, questions: float) -> None:
+        self._left = questions
+
+    def list_topics(self, names: list[str]) -> dict[str, Topic]:
+        self._left -= 1
+        return {} if self._left >= 0 else {name: Topic(name, UUID(int=1), 25, 3) for name in names}
+
+
+def test_a_server_that_does_not_know_the_offsets_topic_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "_APPEARS_SECONDS", 1.0)
+    assert count_offsets_partitions(cast(Admin, Behind(2)), ledger_topics("A")) == 25
+    monkeypatch.setattr(setup, "_APPEARS_SECONDS", 0.0)
+    with pytest.raises(ClusterUnreachable, match=r"does not know topic mm2-offsets\.B\.internal"):
+        ReverseLedger(flow_of(), cast(Admin, Behind(float("inf")))).write({})
