@@ -155,6 +155,8 @@ class _Reader:
         link, view = self._search.dial(where)
         if is_another_topic(self._wanted.topic_id, view.topic_ids.get(where.topic, NO_TOPIC_ID)):
             link.close()
+            if self._search.is_shown(where.topic, self._wanted.topic_id):
+                raise ClusterUnreachable(f"a broker shows another {where.topic} than the others")
             raise AnotherTopic(f"{where.topic} on {self._settings.alias} was deleted and made again.")
         connection = FetchConnection(link, PrivateMemory(), self._limits)
         self._connection = connection

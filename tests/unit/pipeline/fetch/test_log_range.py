@@ -1,5 +1,6 @@
 """What of a fetch response is compared: data only, and where old messages may begin."""
 
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -11,12 +12,14 @@ from sparkmirror.batch.headers import BASE_OFFSET, NEXT_OFFSET
 from sparkmirror.batch.part import Part
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ClusterUnreachable
-from sparkmirror.kafka.settings import client_settings
+from sparkmirror.kafka.settings import ClientSettings, client_settings
+from sparkmirror.kafka.wire import leader_search, lookup
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition, FetchResponse
+from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.fetch import log_range
 from sparkmirror.pipeline.fetch.connection import Frame
-from sparkmirror.pipeline.fetch.log_range import LogRange, read_parts, take_part
+from sparkmirror.pipeline.fetch.log_range import AnotherTopic, LogRange, read_parts, take_part
 
 WHERE = TopicPartition("orders", 0)
 
@@ -131,3 +134,29 @@ def test_nothing_is_believed_to_lie_there_only_in_a_compacted_log_and_after_long
         with pytest.raises(ClusterUnreachable, match="sends no more of orders-0 from offset 0 on"):
             list(parts)
     assert connection.asked > 2, "once is not enough"
+
+
+@pytest.mark.parametrize(
+    ("shown", "problem"),
+    [({"one": 2, "two": 1}, ClusterUnreachable), ({"one": 2, "two": 2}, AnotherTopic)],
+    ids=["by one", "by all"],
+)
+def test_a_topic_was_made_again_where_no_server_shows_it_as_it_was(
+    shown: dict[str, int], problem: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has just woken up shows the id of a topic that is gone: it is asked again, at another server first."""
+
+    def look_up(settings: ClientSettings, *_: object) -> ClusterView:
+        topic_id = UUID(int=shown[settings.bootstrap_servers[0].partition(":")[0]])
+        return ClusterView({1: ("one", 1), 2: ("two", 1)}, {WHERE: 1}, {"orders": topic_id})
+
+    monkeypatch.setattr(leader_search, "look_up", look_up)
+    monkeypatch.setattr(lookup, "dial", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(log_range, "FetchConnection", lambda *_: Connection())
+    settings = client_settings(Cluster("A", {"bootstrap.servers": "one:1,two:1"}), "test")
+    reader = log_range._Reader(settings, LogRange(WHERE, 0, 9, True, topic_id=UUID(int=1)), ManualClock())
+    reader._search._turn = 0
+    with pytest.raises(problem):
+        reader._connect()
+    if problem is ClusterUnreachable:
+        assert reader._connect().by_id
