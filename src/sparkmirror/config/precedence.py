@@ -5,8 +5,9 @@ Each function returns entries by the name under which a component reads them; la
 by `config/flow/flows.py`.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.config.formats.properties import Entry, Properties
 from sparkmirror.config.keys.client_keys import CLIENT_COMMON
@@ -19,6 +20,11 @@ Layer = dict[str, Entry]
 _ROLES = ("producer", "consumer", "admin")
 _TOP_LEVEL = frozenset(key.name for key in keys_of(Scope.FLOW) if not is_family(key.name))
 _TOP_LEVEL_FAMILIES = tuple(key for key in keys_of(Scope.FLOW) if is_family(key.name))
+_JOBS = (
+    *("refresh.topics", "refresh.groups", "sync.topic.configs", "sync.topic.acls"),
+    *("sync.group.offsets", "emit.checkpoints"),
+)
+_BELOW_ZERO = re.compile(r"-0*[1-9][0-9]*")
 _WORKER_PREFIXES = (
     *("offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter"),
     *("task", "worker", "replication.policy"),
@@ -72,7 +78,17 @@ def connector_properties(properties: Properties, flow: FlowName) -> Layer:
     for side, alias in (("source", flow.source), ("target", flow.target)):
         for name, entry in cluster_properties(properties, alias).items():
             layer[f"{side}.{name}" if name.startswith(_ROLES) else f"{side}.cluster.{name}"] = entry
-    return layer | properties.below(f"{flow}.")
+    return _with_switches(layer | properties.below(f"{flow}."))
+
+
+def _with_switches(layer: Layer) -> Layer:
+    """An interval below zero turns its job off, whatever its switch says (`Scheduler.scheduleRepeating`)."""
+    for job in _JOBS:
+        entry = layer.get(f"{job}.interval.seconds")
+        if entry is not None and _BELOW_ZERO.fullmatch(entry.value.strip()):
+            del layer[f"{job}.interval.seconds"]
+            layer[f"{job}.enabled"] = replace(entry, value="false")
+    return layer
 
 
 def _is_for_flows(name: str) -> bool:

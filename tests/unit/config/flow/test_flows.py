@@ -352,3 +352,22 @@ def test_two_sources_that_may_meet_in_a_topic_whose_offsets_are_kept_are_refused
             parse(TWO_SOURCES + lines)
     else:
         parse(TWO_SOURCES + lines)
+
+
+def test_an_interval_below_zero_switches_off_as_in_mirror_maker() -> None:
+    lines = (
+        "refresh.topics.interval.seconds = -1\nsync.topic.configs.interval.seconds = -1\n"
+        "A->B.sync.topic.acls.interval.seconds = -5 \nrefresh.groups.interval.seconds = -1\n"
+        "A->B.emit.checkpoints.interval.seconds = -1\nsync.group.offsets.enabled = true\n"
+        "sync.group.offsets.interval.seconds = -1\n"
+    )
+    (flow,) = parse_config(parse_properties((SMALLEST + lines).encode(), "mm2")).flows
+    assert not flow.refresh_topics_enabled
+    assert not flow.sync.configs_enabled
+    assert not flow.sync.acls_enabled
+    assert not flow.offsets.refresh_groups
+    assert not flow.offsets.emit_checkpoints
+    assert not flow.offsets.sync_groups
+    for value in ("0", "-", "--1"):
+        with pytest.raises(ConfigError, match=r"mm2:5: `refresh.topics.interval.seconds = .*` must be a whole number"):
+            parse_config(parse_properties(f"{SMALLEST}refresh.topics.interval.seconds = {value}\n".encode(), "mm2"))
