@@ -224,6 +224,7 @@ def _separator(text: str) -> str:
 ADDRESS = Type("host:port", _address)
 TOKEN = Type("string", _token, verbatim=True)
 STRING = Type("string", str.strip)
+TEXT = Type("string", str.strip, verbatim=True)
 BOOLEAN = Type("boolean", _boolean)
 SWITCH = Type("boolean (anything but `true` is false)", _switch)
 LIST = Type("list", _distinct)

@@ -135,11 +135,11 @@ TRANSFORMS_FUNCTION = Key(
 _CONNECT = "runs any Java class; passes the names on from the top level, but not what they stand for"
 TRANSFORMS = Key("transforms", Scope.FLOW, types.STEPS, (), "Names of Connect transformations, in order.", _CONNECT)
 TRANSFORM = Key(
-    "transforms.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
+    "transforms.<name>", Scope.FLOW, types.TEXT, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
 )
 PREDICATES = Key("predicates", Scope.FLOW, types.STEPS, (), "Names of Connect predicates.", _CONNECT)
 PREDICATE = Key(
-    "predicates.<name>", Scope.FLOW, types.STRING, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
+    "predicates.<name>", Scope.FLOW, types.TEXT, "", "Type and settings of one; see docs/transforms.md.", _CONNECT
 )
 
 CLAMP_TIMESTAMPS = Key(

@@ -8,7 +8,9 @@ import pytest
 
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig, load_config, parse_config
 from sparkmirror.config.formats.properties import parse_properties
+from sparkmirror.config.precedence import connector_properties
 from sparkmirror.errors import ConfigError
+from sparkmirror.model import FlowName
 from sparkmirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 BASE = """\
@@ -371,3 +373,17 @@ def test_an_interval_below_zero_switches_off_as_in_mirror_maker() -> None:
     for value in ("0", "-", "--1"):
         with pytest.raises(ConfigError, match=r"mm2:5: `refresh.topics.interval.seconds = .*` must be a whole number"):
             parse_config(parse_properties(f"{SMALLEST}refresh.topics.interval.seconds = {value}\n".encode(), "mm2"))
+
+
+def test_a_sharp_in_a_step_is_text_and_no_comment() -> None:
+    """It may be what a transformation writes into records, or part of an expression."""
+    lines = (
+        "A->B.transforms = note\nA->B.transforms.note.type = org.apache.kafka.connect.transforms.InsertHeader\n"
+        "A->B.transforms.note.header = h\nA->B.transforms.note.value.literal = order # 5\n"
+        "transforms.where = topic <> 'a // b'\ntasks.max = 2 # two\n"
+    )
+    config = parse_config(parse_properties((SMALLEST + lines).encode(), "mm2"))
+    layer = connector_properties(config.lines, FlowName("A", "B"))
+    assert layer["transforms.note.value.literal"].value == "order # 5"
+    assert layer["transforms.where"].value == "topic <> 'a // b'"
+    assert [warning.key for warning in config.warned] == ["tasks.max"]
