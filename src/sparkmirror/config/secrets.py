@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from sparkmirror.shown import HIDDEN, hide_user_info
 
 _SECRET_PARTS = ("password", "passphrase", "secret", "token", "credential", "jaas.config", "user.info", "userinfo")
-_SECRET_WORDS = re.compile(r"(?:^|[._-])(?:pwd|passwd|passcode|(?:api|access|account|shared)[._-]?keys?)(?:[._-]|$)")
+_SECRET_WORDS = re.compile(
+    r"(?:^|[._-])(?:pass|pwd|passwd|passcode|(?:api|access|account|shared)[._-]?keys?)(?:[._-]|$)"
+)
 _PROVIDER = re.compile(r"^config\.providers\.[^.]+\.(?:class$|param\.)")
 """The parameters of a config provider, which alone may be secret: its name may be that of the secret that it
 provides."""

@@ -34,6 +34,8 @@ from sparkmirror.spark.session import FIXED_SETTINGS
         "fs.s3a.access.key",
         "fs.azure.account.key",
         "db.pwd",
+        "A->B.acme.ldap.pass",
+        "db-pass",
         "PWD",
         "status.read.only.token",
         "status.ssl.keystore.password",
@@ -64,6 +66,8 @@ def test_keys_of_secrets_are_recognised(key: str) -> None:
         "config.providers.secrets.class",
         "config.providers.token.param.allowed.paths",
         "monkeys",
+        "acme.passes",
+        "bypass",
         "key.converter",
     ],
 )
