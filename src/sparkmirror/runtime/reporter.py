@@ -136,6 +136,9 @@ class FlowReporter:
         except SparkMirrorError as problem:
             self._give_up(str(problem))
             return
+        except Exception as problem:  # a thread that ended here would leave a process that seems to have been killed
+            self._give_up(f"unexpected {type(problem).__name__}: {problem}")
+            return
         self._stored.update((key, value) for key, value in records if value is not None)
         with self._news:
             self._outdated -= {key for key, value in records if value is None}

@@ -25,6 +25,7 @@ class Topic:
         self.board = StatusBoard("A")
         self.lots: list[list[tuple[bytes, bytes | None]]] = []
         self.down = False
+        self.problem: Exception = ClusterUnreachable("B does not answer")
         self.written = threading.Condition()
 
     def __call__(self, *_: object) -> "Topic":
@@ -36,7 +37,7 @@ class Topic:
             self.lots.append(records)
             self.written.notify_all()
             if self.down:
-                raise ClusterUnreachable("B does not answer")
+                raise self.problem
             for key, value in records:
                 self.board.take(key, value, 1)
 
@@ -134,3 +135,16 @@ def test_records_of_processes_of_earlier_runs_are_removed(topic: Topic, reporter
         reporter.count(0, 0, watching.outdated)
     assert watching.outdated == set()
     assert (key, None) in topic.lots[-1]
+
+
+def test_an_error_that_nobody_expects_does_not_end_the_reports(topic: Topic, reporter: FlowReporter) -> None:
+    """The process would seem to have been killed."""
+    topic.down, topic.problem = True, RuntimeError("the client is confused")
+    with reporting([reporter]):
+        topic.wait_for_lots(1)
+        reporter.tell(FlowState.RESTARTING)
+        topic.wait_for_lots(2)
+        assert reporter.why_unwritten() == "unexpected RuntimeError: the client is confused"
+        topic.down = False
+        reporter.tell(FlowState.RUNNING)
+        topic.wait_for(FlowState.RUNNING)
