@@ -92,7 +92,7 @@ person at a terminal first, unless `--yes` is there; all others act, and nothing
 | 2 | all | the configuration or the usage is wrong |
 | 2 | `config check` | the file cannot be used; with `--strict` also where there are warnings |
 | 3 | all | this machine lacks something: Java, a Python package, a port |
-| 4 | `verify` | nothing differs, and not all could be compared, also where a cluster did not answer |
+| 4 | `verify` | nothing differs, and a partition could not be compared, also where a cluster did not answer |
 | 130 | all | interrupted by Ctrl-C |
 | 141 | all | the reader of the output has gone, as with `\\| head` |
 

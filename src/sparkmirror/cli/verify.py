@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _DESCRIPTION = (
     "Compare what both clusters hold of each mirrored partition: key, value, headers and timestamp of every record, in "
     "order, through the offset map. A running mirror need not stop. Exit status 0 when all is equal, 1 when "
-    "something differs, 4 when nothing differs and not all could be compared; the first difference of each partition "
-    "is shown with both records."
+    "something differs, 4 when nothing differs and a partition could not be compared; the first difference of each "
+    "partition is shown with both records."
 )
 _TELL_SECONDS = 5.0
 _CONTINUOUS_SECONDS = 60.0
