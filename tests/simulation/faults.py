@@ -159,6 +159,14 @@ def _lossy(scene: "Scene", random: Random) -> str:
     return "the planner's answers are lost now and then"
 
 
+def _stop_in_answer(scene: "Scene", random: Random) -> str:
+    """A broker of the source sends half of each answer with records, and the rest much later: memory that others wait
+    for is held until then."""
+    number, seconds = random.choice(list(scene.source.nodes)), random.choice((0.7, 1.5, 4.0))
+    scene.net.stops[scene.source.alias, number] = seconds, scene.world.now + random.choice((0.3, 2.0))
+    return f"broker {scene.source.alias}-{number} stops in the middle of its answers for {seconds} s"
+
+
 def _freeze_broker(scene: "Scene", random: Random) -> str:
     cluster = _either(scene, random)
     node, seconds = random.choice(list(cluster.nodes.values())), random.choice((0.3, 3.0, 12.0, 20.0))
@@ -901,6 +909,7 @@ FAULTS: dict[str, FaultKind] = {
     "silence": (3, _silence),
     "slow": (3, _slow),
     "lossy": (1, _lossy),
+    "stop in answer": (3, _stop_in_answer),
     "freeze broker": (3, _freeze_broker),
     "wake stale": (2, _wake_stale),
     "isolate leader": (4, _isolate_leader),

@@ -213,6 +213,7 @@ class Scene:
         self.world.tell("all heals")
         self.net.loss = 0.0
         self.net.slow.clear()
+        self.net.stops.clear()
         for process in (one for mirror in self.mirrors for one in mirror.processes):
             process.slow_until = 0.0
         for cluster in (self.source, self.target):

@@ -8,6 +8,8 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.scheduler import Process, World
 
 _SIZE = struct.Struct(">i")
+_LARGE_BYTES = 200
+"""So many an answer has with records, or with many partitions."""
 EVENT_READ: Final = 1
 EVENT_WRITE: Final = 2
 
@@ -95,9 +97,11 @@ class SimSocket:
         if not self.is_broken and not self.is_silent:
             self._answers_at = max(self._answers_at, world.now + self.net.delay(self.cluster))
             cut = world.random.randrange(len(data)) if world.random.random() < 0.05 else 0
-            if cut:
+            stop = self.net.stop_in_answer(self, len(data))
+            if cut or stop:
+                cut = cut or len(data) // 2
                 world.at(self._answers_at, self._receive, data[:cut])
-                self._answers_at += world.hiccup()
+                self._answers_at += stop or world.hiccup()
             world.at(self._answers_at, self._receive, data[cut:])
         else:
             self.cluster.note("doubt")
@@ -250,7 +254,14 @@ class Network:
         self.clusters = {cluster.alias: cluster for cluster in clusters}
         self.sockets: dict[SimSocket, None] = {}
         self.slow: dict[str, float] = {}
+        self.stops: dict[tuple[str, int], tuple[float, float]] = {}
+        """Brokers that stop in the middle of each large answer, for how long, and until when."""
         self.loss = 0.0
+
+    def stop_in_answer(self, sock: SimSocket, size: int) -> float:
+        """For how long the broker stops in the middle of an answer of this size."""
+        seconds, until = self.stops.get((sock.cluster.alias, sock.node), (0.0, 0.0))
+        return seconds if self.world.now < until and size >= _LARGE_BYTES else 0.0
 
     def delay(self, cluster: Cluster) -> float:
         """Mostly a fraction of a millisecond, now and then tens of them."""
