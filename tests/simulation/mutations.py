@@ -22,10 +22,11 @@ from types import CodeType
 from tests.simulation.mutation import SOURCE, Mutation
 from tests.simulation.mutations_of_delivery import DELIVERY
 from tests.simulation.mutations_of_jobs import JOBS
+from tests.simulation.mutations_of_leaders import LEADERS
 from tests.simulation.mutations_of_offsets import OFFSETS
 
 _BEGIN, _END = "<!-- mutations -->", "<!-- end of mutations -->"
-MUTATIONS = (*DELIVERY, *JOBS, *OFFSETS)
+MUTATIONS = (*DELIVERY, *LEADERS, *JOBS, *OFFSETS)
 
 
 class _Loader(SourceFileLoader):
