@@ -190,7 +190,7 @@ class Admin:
 
     def newest_ends(self, partitions: Iterable[TopicPartition], seconds_max: float = _SETTLE_SECONDS_MAX) -> LogOffsets:
         """As `latest_offsets`, by the newest leaders that several brokers know. For what must not take the end of a
-        former leader's log for the end."""
+        former leader's log for the end, such as who says that all is mirrored."""
         return list_log_offsets(
             self.connection, self._newest_metadata, dict.fromkeys(partitions, LATEST),
             read_committed=False, seconds_max=seconds_max, missing_seconds=min(_MISSING_SECONDS, seconds_max),

@@ -135,7 +135,7 @@ class _Watch:
         """Whether the condition is met. Raises OffsetsUnknown while the end of a partition is not known, and what a
         fence raises: it is tried again at the next look."""
         partitions = mirrored_partitions(self._flow, self._source)
-        ends = self._source.latest_offsets(partitions).all()
+        ends = self._source.newest_ends(partitions).all()
         if ends != self._ends:
             self._ends, self._quiet_since = ends, time.monotonic()
         starts = self._source.earliest_offsets(partitions).all()

@@ -39,10 +39,7 @@ class Source:
     def await_earliest_offsets(self, _: object) -> dict[TopicPartition, int]:
         return {HERE: 0}
 
-    def await_latest_offsets(self, _: object) -> dict[TopicPartition, int]:
-        return self.latest_offsets(_).all()
-
-    def latest_offsets(self, _: object) -> LogOffsets:
+    def newest_ends(self, _: object, __: float = 0.0) -> LogOffsets:
         return LogOffsets("A", {HERE: self.end}, self.unknown)
 
 
