@@ -137,7 +137,7 @@ class AclSync:
     def _create(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
         """The note goes before, and once more behind: another process, which leads by now, may have forgotten it since,
         as one of a binding that was not there. What was noted before stays so, whatever the answer: a broker that
-        learns late may have hidden it."""
+        learns late may have hidden it. So does what is there by now: another process has created it since."""
         if not bindings:
             return {}
         began = self._clock.monotonic()
@@ -148,7 +148,7 @@ class AclSync:
         outcome = create_acls(self._target, bindings)
         self._notes.add(one for one, error in outcome.items() if error is None)
         refused = {one for one, error in outcome.items() if error is not None and _is_certain(error)}
-        self._notes.remove(refused - known.keys())
+        self._forget(sorted(refused - known.keys()))
         return outcome
 
     def _delete(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
