@@ -103,8 +103,8 @@ def compile_java(expression: str) -> NamePattern:
         raise JavaPatternError(f"{error.msg} at position {error.pos}") from None
     except (RecursionError, OverflowError):
         raise JavaPatternError("it is nested too deep, or repeats too often") from None
-    except ValueError as error:  # flags that the package does not put together
-        raise JavaPatternError(str(error)) from None
+    except (ValueError, KeyError):  # the second by the lowest release: a version within the expression
+        raise JavaPatternError("it sets flags that do not go together") from None
     return cast(NamePattern, compiled) if _is_quick(expression) else _Timed(expression, compiled)
 
 
