@@ -5,6 +5,7 @@ primary has records that were not mirrored."""
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.memory_journal import MemoryJournal
 from tests.simulation.cluster import Partition
 from tests.simulation.failing_back import steps_back
 from tests.simulation.mirror import Mirror
@@ -17,7 +18,7 @@ from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.model import TopicPartition
 from sparkmirror.operations.cluster_pair import open_sides
-from sparkmirror.operations.steps import Journal, take_steps
+from sparkmirror.operations.steps import take_steps
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -26,19 +27,6 @@ _SETTLES_SECONDS, _STEPS_SECONDS_MAX, _MIRRORS_SECONDS_MAX, _AFTER_SECONDS = 15.
 _WRITER_ID = 11_000_000
 _LOST_SHARE, _BEFORE_SHARE = 0.3, 0.5
 """How often the old primary has more than was mirrored, and the other cluster is written to before the steps."""
-
-
-class _Memory:
-    """A journal that outlives no process: the steps are taken at once."""
-
-    def __init__(self) -> None:
-        self._journal = Journal()
-
-    def load(self) -> Journal:
-        return self._journal
-
-    def save(self, journal: Journal) -> None:
-        self._journal = journal
 
 
 class WayHome:
@@ -76,7 +64,7 @@ class WayHome:
             self._judge(where, end)
 
     def _take_steps(self, process: Process) -> None:
-        journal = _Memory()
+        journal = MemoryJournal()
 
         def tell(step: str, sentence: str) -> None:
             self._world.tell(f"way home: {step}: {sentence}")

@@ -1,11 +1,11 @@
 """`failover run --unplanned`: what is left of the old primary decides nothing."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.flows import SMALLEST
+from tests.memory_journal import MemoryJournal
 
 from sparkmirror.cli import failover
 from sparkmirror.cli.main import main
@@ -14,18 +14,6 @@ from sparkmirror.model import Cluster, FlowName
 from sparkmirror.operations import cluster_pair, failover_snapshot
 from sparkmirror.operations.cluster_pair import ClusterPair
 from sparkmirror.operations.failover import Readiness
-from sparkmirror.operations.steps import Journal
-
-
-@dataclass
-class Store:
-    journal: Journal = field(default_factory=Journal)
-
-    def load(self) -> Journal:
-        return self.journal
-
-    def save(self, journal: Journal) -> None:
-        self.journal = journal
 
 
 class Target:
@@ -61,7 +49,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         assert pair.source is None
         return Readiness(FlowName("A", "B"), False, (), ())
 
-    store = Store()
+    store = MemoryJournal()
     monkeypatch.setattr(cluster_pair, "open_admin", open_admin)
     monkeypatch.setattr(failover_snapshot, "look", look)
     monkeypatch.setattr(failover, "journal_of", lambda *_: store)

@@ -1,10 +1,10 @@
 """`migrate run --finish` when the source has been switched off."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.flows import SMALLEST
+from tests.memory_journal import MemoryJournal
 
 from sparkmirror.cli import migrate
 from sparkmirror.cli.main import main
@@ -13,23 +13,9 @@ from sparkmirror.operations import cluster_pair
 from sparkmirror.operations.steps import Journal, Taken
 
 
-@dataclass
-class Store:
-    journal: Journal = field(default_factory=lambda: Journal({"groups": Taken({}, "2 groups stand on B")}))
-
-    def load(self) -> Journal:
-        return self.journal
-
-    def save(self, journal: Journal) -> None:
-        self.journal = journal
-
-    def forget(self) -> None:
-        self.journal = Journal()
-
-
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    store = Store()
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryJournal:
+    store = MemoryJournal(Journal({"groups": Taken({}, "2 groups stand on B")}))
 
     def open_admin(*_: object) -> None:
         raise ClusterUnreachable("Cluster A does not answer.")
@@ -41,7 +27,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 @pytest.mark.parametrize("ending", ["--finish", "--forget"])
 def test_a_migration_ends_without_its_source(
-    ending: str, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ending: str, store: MemoryJournal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text(SMALLEST)

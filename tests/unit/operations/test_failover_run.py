@@ -8,13 +8,14 @@ from uuid import UUID
 
 import pytest
 from tests.flows import flow_of
+from tests.memory_journal import MemoryJournal
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.operations import failover_run
 from sparkmirror.operations.failover_run import Drain, Fence
-from sparkmirror.operations.steps import Journal, Note, keeper, take_steps, undo_steps
+from sparkmirror.operations.steps import Note, keeper, take_steps, undo_steps
 from sparkmirror.sync.acls import fence_of
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
@@ -67,23 +68,12 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     return source
 
 
-@dataclass
-class Store:
-    journal: Journal = field(default_factory=Journal)
-
-    def load(self) -> Journal:
-        return self.journal
-
-    def save(self, journal: Journal) -> None:
-        self.journal = journal
-
-
 def tell(step: str, sentence: str) -> None:
     assert step and sentence
 
 
 def test_a_drain_that_is_begun_again_waits_for_what_has_come_since(source: Source) -> None:
-    drain, store = Drain(flow_of(), source, 0.0), Store()  # type: ignore[arg-type]
+    drain, store = Drain(flow_of(), source, 0.0), MemoryJournal()  # type: ignore[arg-type]
     with pytest.raises(SparkMirrorError, match="orders-0 lacks 100"):
         take_steps([drain], store, tell)
     source.ends = {ORDERS: 120, PAYMENTS: 5}
@@ -116,7 +106,7 @@ def test_a_drain_waits_for_nothing_of_a_topic_that_was_made_again(source: Source
 
 
 def test_a_fence_that_is_begun_again_takes_in_new_topics_and_lifts_them_too(source: Source) -> None:
-    store = Store()
+    store = MemoryJournal()
     stood = fence_of("payments")
     fence = Fence(flow_of(), source, keeper("fence", store))  # type: ignore[arg-type]
     source.is_up = False
@@ -135,7 +125,7 @@ def test_a_fence_that_is_begun_again_takes_in_new_topics_and_lifts_them_too(sour
 
 
 def test_a_part_of_a_note_is_kept_beside_the_rest(source: Source) -> None:
-    store = Store()
+    store = MemoryJournal()
 
     class Holder:
         name = "follow"
