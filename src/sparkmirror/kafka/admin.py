@@ -229,6 +229,10 @@ class Admin:
         """
         return self._await(dict.fromkeys(partitions, LATEST), seconds_max, read_committed=read_committed).all()
 
+    def await_newest_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """As `await_latest_offsets`, by the leaders of `newest_ends`. Raises OffsetsUnknown."""
+        return self.newest_ends(partitions, ALL_SECONDS_MAX).all()
+
     def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
         """Where the leaders' logs end, records above the high watermark included; see `list_offsets`."""
         return list_log_offsets(

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterError, SparkMirrorError
-from sparkmirror.kafka.admin import ALL_SECONDS_MAX, Admin
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import list_all_groups
@@ -251,8 +251,7 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     positions = mirrored_offsets(flow, source, ledger)
     stored = {where: position.offset for where, position in ledger.positions.items()}
     former = stored.keys() - positions.keys()
-    source_begins = source.await_earliest_offsets(partitions)
-    source_ends = source.newest_ends(partitions, ALL_SECONDS_MAX).all()
+    source_begins, source_ends = source.await_earliest_offsets(partitions), source.await_newest_ends(partitions)
     divergence = plan_divergence(positions, source_begins, source_ends)
     home = {TopicPartition(flow.remote_topic(where.topic), where.partition): where for where in partitions}
     listed = {name: group for name, group in list_all_groups(target).items() if group.is_consumer}
@@ -301,7 +300,7 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
 
 
 def _read_logs(target: Admin, home: Collection[TopicPartition], *, names_stay: bool) -> TargetLogs:
-    ends = target.newest_ends(home, ALL_SECONDS_MAX).all()
+    ends = target.await_newest_ends(home)
     logs = target_logs(target, ends)
     if names_stay and (gone := sorted(ends.keys() - logs.keys())):
         raise ClusterError(

@@ -11,7 +11,7 @@ from uuid import UUID
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.acls import agreed_acls, await_acls, create_acls, delete_acls
-from sparkmirror.kafka.admin import ALL_SECONDS_MAX, Admin
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import GroupIsActive, GroupOffsetsClient, delete_group_offsets
@@ -288,7 +288,7 @@ def find_ends(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
     """Where the mirrored partitions of the source that hold anything end now. Raises OffsetsUnknown while the end of
     one is not known."""
     partitions = mirrored_partitions(flow, source)
-    starts, ends = source.await_earliest_offsets(partitions), source.newest_ends(partitions, ALL_SECONDS_MAX).all()
+    starts, ends = source.await_earliest_offsets(partitions), source.await_newest_ends(partitions)
     return {where: end for where, end in ends.items() if end > starts.get(where, 0)}
 
 

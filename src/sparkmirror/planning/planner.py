@@ -22,7 +22,7 @@ from sparkmirror.control.assignment import Assigned, Assignment, TaskPlan
 from sparkmirror.control.command_state import CommandState
 from sparkmirror.control.commands import Assign, Command, Restart, command_record, in_parts
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
-from sparkmirror.kafka.admin import ALL_SECONDS_MAX, Admin
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.ledger.reader import LedgerReader
@@ -168,7 +168,7 @@ class Planner:
         """Where a bounded run ends: the source's end offsets, fixed at the first call. Raises OffsetsUnknown."""
         if self._ends is None:
             source, _, _ = self._clients()
-            self._ends = source.newest_ends(partitions_of(self._source_topics.read(source)), ALL_SECONDS_MAX).all()
+            self._ends = source.await_newest_ends(partitions_of(self._source_topics.read(source)))
         return self._ends
 
     def is_complete(self) -> bool:

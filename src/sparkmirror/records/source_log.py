@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
-from sparkmirror.kafka.admin import ALL_SECONDS_MAX, Admin
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import waits_within
@@ -143,7 +143,7 @@ class SourceLog:
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
         """Where the logs end, open transactions included, by the newest leaders that several brokers know: the log of
         one that is cut off from the others ends early, and was not cut. Raises as `earliest`."""
-        return self._ask(lambda admin: _all(admin.newest_ends(partitions, ALL_SECONDS_MAX).all(), partitions))
+        return self._ask(lambda admin: _all(admin.await_newest_ends(partitions), partitions))
 
     def _ends(self, partitions: Collection[TopicPartition], *, committed: bool) -> Offsets:
         return self._ask(

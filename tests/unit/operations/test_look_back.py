@@ -41,8 +41,8 @@ class Cluster:
         known = {where: end for where, end in there.items() if where not in self.silent}
         return LogOffsets(self.alias, known, dict.fromkeys(there.keys() - known.keys(), SILENT))
 
-    def newest_ends(self, partitions: Collection[TopicPartition], _: float = 0.0) -> LogOffsets:
-        return self.latest_offsets(partitions)
+    def await_newest_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.latest_offsets(partitions).all()
 
     def await_earliest_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {where: 0 for where in self.ends if where in partitions}

@@ -39,8 +39,11 @@ class Source:
     def await_earliest_offsets(self, _: object) -> dict[TopicPartition, int]:
         return {HERE: 0}
 
-    def newest_ends(self, _: object, __: float = 0.0) -> LogOffsets:
+    def newest_ends(self, _: object) -> LogOffsets:
         return LogOffsets("A", {HERE: self.end}, self.unknown)
+
+    def await_newest_ends(self, _: object) -> dict[TopicPartition, int]:
+        return self.newest_ends(_).all()
 
 
 @dataclass

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.log_offsets import LogOffsets
@@ -55,6 +56,9 @@ class FakeAdmin:
     def newest_ends(self, partitions: Collection[TopicPartition], seconds_max: float) -> LogOffsets:
         assert seconds_max == 30.0, "longer than a cluster needs to replace a leader"
         return LogOffsets("kafka", {where: 12 for where in partitions if where in LAST})
+
+    def await_newest_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return Admin.await_newest_ends(cast(Admin, self), partitions)
 
     def list_offsets(self, times: Mapping[TopicPartition, int], *, read_committed: bool) -> LogOffsets:
         return LogOffsets("kafka", {where: 5 if time < 100 else -1 for where, time in times.items()})
