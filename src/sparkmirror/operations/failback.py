@@ -166,9 +166,9 @@ def plan_unmapped(
     records: Mapping[TopicPartition, PositionRecord],
     logs: TargetLogs,
 ) -> dict[TopicPartition, int | None]:
-    """As `plan_reverse_start`, where something was mirrored and there is no map, as when its topic was deleted: the
-    ledger knows how far the mirror had written. None where nobody knows: the `stored` position of a MirrorMaker says
-    nothing of the target's log. What has no record there, and one of ours without an extent, has mirrored nothing."""
+    """As `plan_reverse_start`, where something was mirrored and there is no map: the ledger knows how far the mirror
+    had written. None where nobody knows: a MirrorMaker's `stored` position says nothing of the target's log, and what
+    was committed may lie beyond its record's extent. What neither has an extent nor committed has mirrored nothing."""
     starts: dict[TopicPartition, int | None] = {}
     for remote, where in home.items():
         log, record, position = logs.get(remote), records.get(where), stored.get(where, 0)
@@ -176,8 +176,8 @@ def plan_unmapped(
             continue
         if record is None or record.position.offset < position:
             starts[remote] = None
-        elif (end := _written_end(record.extent, log)) > 0:
-            starts[remote] = end
+        elif (end := _written_end(record.extent, log)) > 0 or (record.extent is None and record.committed_end):
+            starts[remote] = end if record.committed_end is None or end == log.end else None
     return starts
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 from sparkmirror.cli.procedure import render_divergence, render_home
 from sparkmirror.kafka.group_answers import Committed
 from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.map_records import ChunkName, MapView, encode_chunk, encode_key
 from sparkmirror.ledger.offset_map import OffsetMap
@@ -87,6 +88,10 @@ def test_without_a_map_the_reverse_flow_starts_behind_what_the_ledger_says_was_w
     assert start(replace(written, extent=None)) == "nothing", "it has begun at the end of the source's log"
     assert start(written, view=maps((0, 100, 0))) == "nothing", "the map tells"
     assert start(None, stored=0) == start(None, end=0) == "nothing"
+    committed = replace(written, committed_end=CommittedEnd(1, 0, 100))
+    assert start(committed) is start(replace(committed, extent=None)) is None, "its transaction may have written more"
+    assert start(committed, end=120) == 120, "there is no more"
+    assert start(replace(committed, extent=Extent("orders", NEW, 120))) == "nothing", "the topic was made again"
     assert start(None) is None, "MirrorMaker's position"
     assert start(written, stored=101) is None, "a MirrorMaker has mirrored since"
 
