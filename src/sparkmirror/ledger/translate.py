@@ -71,8 +71,8 @@ class Translator:
     that it was stored for, a group's place on the source is its place on the target. Where it is `accepted` that the
     logs part, it is so up to there, and the map tells what follows.
 
-    Of a topic that `is_scattered`, put by key into another number of partitions, nothing is known: a partition of the
-    target has records of several of the source's, of which a group may have read one and not another.
+    Of a topic that `is_scattered`, put into other partitions than its own, nothing is known: a partition of the target
+    has records of several of the source's, of which a group may have read one and not another.
     """
 
     flow: FlowName

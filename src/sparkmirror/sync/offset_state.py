@@ -54,7 +54,8 @@ class OffsetState:
         known = self.maps, self.syncs, self.opposite, self._ledger.records
         accepted = self._ledger.accepted
         self.scattered: frozenset[str] = frozenset()
-        """Topics of the source that are put by key into another number of partitions."""
+        """Topics of the source whose records stand in other partitions of the target than they do there: a transform
+        sets the partition, or they are put by key into another number of partitions."""
         self.translator = Translator(
             flow.name, flow.policy, *known, keeps=flow.keeps_offsets, accepted=accepted,
             is_scattered=lambda topic: topic in self.scattered,
@@ -103,7 +104,9 @@ class OffsetState:
             self._ledger.take_ours(record.key, record.value, record.place)
         taken = (self.maps.take(record.key, record.value) for record in self._maps.read())
         changed = {partition for partition in taken if partition is not None}
-        if self._flow.partitioning == "key":
+        if self._flow.transforms.sets_partition:
+            self.scattered = frozenset(where.topic for where in self.maps.partitions)
+        elif self._flow.partitioning == "key":
             self.scattered = self._find_scattered()
         return changed
 

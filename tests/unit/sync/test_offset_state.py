@@ -1,4 +1,4 @@
-"""What follows a flow's offset records is closed where they cannot be read, and knows which topics are put by key."""
+"""What follows a flow's offset records is closed where they cannot be read, and knows which topics' partitions part."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -79,9 +79,12 @@ def admin(partitions: int) -> Any:
         ("partitioning = source", 2, 3, True),
         ("partitioning = key", None, 1, True),
         ("partitioning = key", None, 3, False),
+        ("transforms.set.partition = pmod(offset, 2)", 2, 2, False),
+        ("transforms.set.partition = pmod(offset, 2)", None, 2, False),
+        ("transforms.set.topic = concat(target_topic, '-clean')", 2, 2, True),
     ],
 )
-def test_no_offset_is_translated_of_a_topic_that_is_put_by_key_into_another_number_of_partitions(
+def test_no_offset_is_translated_of_a_topic_whose_records_are_put_into_other_partitions(
     line: str, source: int | None, target: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partition of the target has records of several: a group that has read one of these would skip the others'."""

@@ -101,6 +101,13 @@ class Transforms:
         return any(isinstance(step, Explode | CallFunction) for step in self.steps)
 
     @property
+    def sets_partition(self) -> bool:
+        """Whether an expression chooses the target's partition; what a function does nobody knows before it is
+        called."""
+        sets = (step.columns for step in self.steps if isinstance(step, SetColumns))
+        return any(one.column == _COLUMNS["partition"] for columns in sets for one in columns)
+
+    @property
     def databases(self) -> tuple[LookupTable, ...]:
         """Those of the tables that databases have; none where no step could look anything up."""
         return tuple(table for table in self.tables if table.jdbc is not None) if self.steps else ()
