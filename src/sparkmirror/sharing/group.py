@@ -185,6 +185,8 @@ class ProcessGroup:
                 self._recover(problem)
             except SparkMirrorError as problem:
                 self._recover(problem)
+            except Exception as problem:  # a thread that ended here would neither take tasks nor let them go
+                self._recover(SparkMirrorError(f"unexpected {type(problem).__name__}: {problem}"))
             self._wake.wait(_POLL_SECONDS if self._awaits_planner() else self._heartbeat_seconds())
             self._wake.clear()
         if self._membership is not None:
