@@ -35,6 +35,7 @@ class Bundle(NamedTuple):
 
     Without batches the range was dropped as a whole. The reader counts `size_bytes` as outstanding until it is done,
     the writer `extra_bytes`, which the batches take beyond that; `problem` says why the range cannot be passed on.
+    `is_mapped` says that the offset map is to have the records which stay in the partition that mirrors theirs.
     """
 
     delivery: Delivery
@@ -42,6 +43,7 @@ class Bundle(NamedTuple):
     pieces: "tuple[tuple[TopicPartition, Piece], ...]" = ()
     problem: str = ""
     extra_bytes: int = 0
+    is_mapped: bool = True
 
 
 class MadeRange(NamedTuple):

@@ -55,6 +55,9 @@ class RecordTask(WritingTask):
         self._flow = flow
         self._returned = returned
         self._all_stay = returned.isdisjoint(TARGET_COLUMNS) and not flow.transforms.may_multiply
+        # Else a partition of the target may have records of several of the source's, and no offset of it tells which
+        # of them a group has read.
+        self._is_mapped = "target_partition" not in returned
         self._bound = bound_for(flow.unpacked_bytes_max)
         self._unpacking: defaultdict[TopicPartition, Unpacking] = defaultdict(Unpacking)
         self._sizes = TopicSizes(flow)
@@ -111,7 +114,8 @@ class RecordTask(WritingTask):
             kept = Kept(run.payload, self._returned, self._bound, self._unpacking[run.partition])
             pieces = make_pieces(rows, kept, origin, self._sizes.count, self._asked)
             if not self._all_stay:
-                return Bundle(bare, size, pieces, extra_bytes=self._note_extra(size, pieces))
+                extra_bytes = self._note_extra(size, pieces)
+                return Bundle(bare, size, pieces, extra_bytes=extra_bytes, is_mapped=self._is_mapped)
             own = staying(pieces, origin)
             return MadeRange(bare, size, own, extra_bytes=self._note_extra(size, pieces))
         except (Unroutable, ProtocolError) as problem:

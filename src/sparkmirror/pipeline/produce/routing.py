@@ -199,7 +199,8 @@ class Routing:
         mapped: list[Batch] = []
         for entry in moved:
             done = self._tickets.pop(entry)
-            mapped.extend(sorted(done.mapped, key=_first_offset))
+            if done.bundle.is_mapped:
+                mapped.extend(sorted(done.mapped, key=_first_offset))
             done.mapped = []  # each leads back to its ticket: all would stay until garbage is looked for
         self._effects.append(Advance(ticket.buffer, mapped))
         if ticket.buffer.is_failed:

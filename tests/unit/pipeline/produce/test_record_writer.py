@@ -129,6 +129,7 @@ def test_ranges_are_routed_only_where_a_step_can_send_a_record_elsewhere_or_make
         task.take(_written(rows))
     (made,) = task.given
     assert isinstance(made, Bundle if may_route else MadeRange)
+    assert not isinstance(made, Bundle) or made.is_mapped is ("target_partition" not in returned)
 
 
 @pytest.mark.parametrize("lines", ["transforms.where = true", "transforms.explode = array(1)"])

@@ -151,6 +151,7 @@ class Story:
         problem: str = "",
         source: TopicPartition = SOURCE,
         pieces: tuple[tuple[TopicPartition, Piece], ...] = (),
+        is_mapped: bool = True,
     ) -> list[PartitionBuffer]:
         """A range of 100 bytes, with one record for each of `targets`."""
         delivery = Delivery(
@@ -158,7 +159,7 @@ class Story:
             leader_epoch=7,
         )  # fmt: skip
         pieces = pieces or tuple((target, piece_of(first + at)) for at, target in enumerate(targets))
-        return self.routing.take(Bundle(delivery, 100, pieces, problem, extra_bytes=3))
+        return self.routing.take(Bundle(delivery, 100, pieces, problem, extra_bytes=3, is_mapped=is_mapped))
 
     def send(self, target: TopicPartition) -> Batch:
         lane = self.routing.lanes[target]
@@ -266,6 +267,14 @@ def test_only_records_of_the_mirrored_partition_are_mapped_in_their_order() -> N
     assert story.mapped == []
     story.answer(AUDIT, story.send(AUDIT))
     assert story.mapped == [(Span(0, 1),), (Span(2, 1),)]
+
+
+def test_where_a_step_sets_the_partition_nothing_is_mapped_and_the_position_moves() -> None:
+    """The partition that has the source's number may have records of others before those of its own."""
+    story = Story()
+    story.bring(0, 1, HOME, is_mapped=False)
+    story.answer(HOME, story.send(HOME))
+    assert (story.source.acknowledged, story.mapped) == (1, [])
 
 
 def test_only_records_of_the_mirrored_partition_say_how_far_its_log_reaches_and_a_loss_holds_the_source() -> None:
