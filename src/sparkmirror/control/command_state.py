@@ -49,6 +49,7 @@ class CommandState:
         self._throttles: dict[str, Throttle] = {}
         self._orders: dict[Pause | Resume, None] = {}
         self._written_ms: dict[Pause | Resume | Throttle, int] = {}
+        self._kept_ms = 0
         self.is_stopped = False
         self.share: Share | None = None
         self.ordered_generation = 0
@@ -94,11 +95,14 @@ class CommandState:
 
     def _keep_orders(self) -> None:
         """Write all orders again, in their order, where the topic has had one for long: planners of later queries and
-        of other processes need them. What cannot be written now is written when commands are read again."""
-        since_ms = time.time_ns() // 1_000_000 - _KEPT_MS
-        if any(self._written_ms[one] < since_ms for one in self.orders):
+        of other processes need them. What cannot be written now is written when commands are read again. Once in as
+        long, whatever time the topic gives the records: each of them wakes those that wait for commands."""
+        now_ms = time.time_ns() // 1_000_000
+        since_ms = now_ms - _KEPT_MS
+        if self._kept_ms < since_ms and any(self._written_ms[one] < since_ms for one in self.orders):
             with suppress(ClusterError):
                 publish(self._flow.target, self._where.topic, [command_record(one) for one in self.orders])
+                self._kept_ms = now_ms
 
     def _read(self, records: list[TailRecord]) -> None:
         if records:

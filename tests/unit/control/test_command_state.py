@@ -89,6 +89,21 @@ def test_orders_that_the_topic_would_forget_are_written_again_in_their_order(mon
     assert len(written) == 3 and state.orders == (pause, resume, rate), "their last records are young"
 
 
+def test_orders_are_written_again_once_where_the_topic_gives_its_records_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two processes that wait for commands woke each other without end: each record that one wrote was too old, too."""
+    pause = Pause("run", 1, "", None)
+    written: list[object] = []
+    tail = SimpleNamespace(read_to_end=lambda _: [TailRecord(WHERE, 0, -1, *command_record(pause))])
+    monkeypatch.setattr(CommandState, "_follow", lambda _: tail)
+    monkeypatch.setattr(command_state, "publish", lambda *_: written.append(_))
+    state = CommandState(flow_of("A->B.enabled = true"), "run", "p")
+    for _ in range(3):
+        state.read()
+    assert len(written) == 1
+
+
 def test_of_orders_that_were_written_again_the_last_records_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compaction may have taken the first one of one of them, and left that of the other."""
     pause, resume = Pause("run", 1, "", None), Resume("run", 2, "", None)
