@@ -58,6 +58,7 @@ _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
 _GRANT: Final = "grant DESCRIBE_CONFIGS on it to the principal that the target knows the mirror by"
 _GROWS: Final = "another process of the flow still appends to it on the target"
 _UNREPLICATED: Final = "its replicas on the target lack what the leader has, and nobody can read that"
+_UNTOLD: Final = "its leader on the {} does not say where its log {}"
 _REMADE: Final = "its topic on the target was deleted meanwhile"
 _REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
 _LET_DELETE: Final = (
@@ -259,9 +260,9 @@ class OffsetStarts:
         if remote in logs.target.growing:
             raise SparkMirrorError(_GROWS)
         if not (remote in logs.target.ends and remote in logs.begins):
-            return None
+            raise SparkMirrorError(_UNTOLD.format("target", "begins and ends"))
         if not (where in logs.source_ends and where in logs.source_begins):
-            return None
+            raise SparkMirrorError(_UNTOLD.format("source", "begins and ends"))
         ends, record = logs.target.ends[remote], self._stored(item)
         if ends and self._is_of_former_source(item, record):
             raise NotIdentical("the source's topic was made again, and the target has the records of the former one")
@@ -269,7 +270,7 @@ class OffsetStarts:
             record = None
         place = self._first(item, logs) if record is None else record.position
         if place is None:
-            return None
+            raise SparkMirrorError(_UNTOLD.format("source", "is to begin"))
         stored = None if record is None else place.offset
         if remote.topic not in logs.append_times:
             raise NotIdentical(f"`{TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)

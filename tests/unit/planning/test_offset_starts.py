@@ -41,6 +41,7 @@ class Cluster:
         self.topic_id = topic_id
         self.logs: dict[TopicPartition, list[OwnedBatch]] = {}
         self.order = order
+        self.silent: set[TopicPartition] = set()
         self.parted: int | None = None
         self.replicated: dict[TopicPartition, int] = {}
         """High watermarks that differ from the logs' ends."""
@@ -55,7 +56,9 @@ class Cluster:
 
     def _edge(self, of: Callable[[list[OwnedBatch]], int], partitions: Iterable[TopicPartition]) -> LogOffsets:
         found = {where: self.logs.get(where, []) for where in partitions}
-        return LogOffsets(self.alias, {where: of(batches) if batches else 0 for where, batches in found.items()})
+        unknown = dict.fromkeys(self.silent & found.keys(), "broker 1 does not answer")
+        known = {where: of(batches) if batches else 0 for where, batches in found.items() if where not in unknown}
+        return LogOffsets(self.alias, known, unknown)
 
     def earliest_offsets(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
         return self._edge(lambda batches: batches[0].first, partitions)
@@ -501,6 +504,18 @@ def test_a_partition_that_is_refused_or_cannot_be_read_keeps_no_other_from_its_w
 
     monkeypatch.setattr(log_proof, "read_owners", read)
     assert [*world.settle(*names)] == [good]
+
+
+@pytest.mark.parametrize("is_source", [True, False])
+def test_a_partition_whose_leader_is_silent_begins_later_and_it_is_said_why(
+    world: World, caplog: pytest.LogCaptureFixture, is_source: bool
+) -> None:
+    world.has([data(0, values(0, 9))], [data(0, values(0, 3))])
+    cluster, silent = (world.source, WHERE) if is_source else (world.target, world.remote)
+    cluster.silent.add(silent)
+    assert world.settle() == {}
+    (said,) = caplog.messages
+    assert f"{WHERE} does not begin yet: its leader on the {'source' if is_source else 'target'}" in said
 
 
 def test_what_something_else_has_written_is_refused_and_it_is_said_how_to_adopt_it(world: World) -> None:
