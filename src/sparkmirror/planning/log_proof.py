@@ -136,12 +136,13 @@ class LogProof:
             yield batch
 
     def is_same_at(self, where: TopicPartition, remote: TopicPartition, offset: int) -> bool:
-        """Whether both logs have a record at this offset, and the same one. Raises ClusterError, but not where the
-        source is silent: it may have nothing there any more."""
+        """Whether both logs have a record at this offset, and the same one, or neither is to have one
+        (`log_comparison.are_same_at`). Raises ClusterError, but not where the source is silent: it may have nothing
+        there any more."""
         target = read_owners(self.target, remote, offset, offset + 1)
         source = read_owners(self.source, where, offset, offset + 1, is_committed=self.is_committed)
         try:
-            return are_same_at(offset, islice(source, 1), islice(target, 1))
+            return are_same_at(offset, [*islice(source, 1)], [*islice(target, 1)], self.filler_ids)
         except ClusterUnreachable:
             return False
 

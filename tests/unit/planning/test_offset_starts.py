@@ -226,6 +226,18 @@ def note(world: World, offset: int, there: UUID = THERE) -> None:
     world.view.misplaced[WHERE] = {Misplaced(there, offset): f"records came to stand at offset {offset}"}
 
 
+@pytest.mark.parametrize("is_aborted", [True, False])
+def test_a_filler_in_the_place_of_an_aborted_record_is_right_whatever_was_noted(world: World, is_aborted: bool) -> None:
+    """A run with another isolation level took the record for one that the target lacks."""
+    here = [data(0, values(0, 2)), data(2, values(2, 1))._replace(is_aborted=is_aborted), data(3, values(3, 2))]
+    there = [data(0, values(0, 2)), marker(2, producer_id=8), _sequenced(data(3, values(3, 2)), 2)]
+    world.known_ids = {f"A-mm2-sparkmirror-offsets-{world.remote}-1"}
+    world.has(here, there)
+    world.stores(2, sequence=2)
+    note(world, 2)
+    assert bool(world.settle()[WHERE].unknown) is not is_aborted
+
+
 def test_a_wrong_offset_that_is_noted_stays_refused_when_the_source_has_lost_all_that_tells(world: World) -> None:
     """A marker came twice, at 12, and record 12 stands at 13."""
     there = [data(10, values(10, 2)), marker(12, producer_id=8), _sequenced(data(13, values(12, 1)), 12)]
