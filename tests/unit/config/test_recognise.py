@@ -74,6 +74,7 @@ def warnings(lines: str) -> tuple[str, ...]:
         ("A->B.tasks.max = 2\t# two", "`# two` is left out of `A->B.tasks.max = 2`"),
         ("B.offset.flush.timeout.ms = 1", "has no effect: there is no Kafka Connect worker"),
         ("B.exactly.once.source.support = enabled", "copies records of aborted transactions of A too"),
+        ("A->B.preserve.offsets.enabled = true", "copies records of aborted transactions of A too"),
         ("session.timeout.ms = 1", "has no effect there, as in MirrorMaker; write `T.session.timeout.ms`"),
         ("A.consumer.session.timeout.ms = 1", "the reader joins no consumer group"),
         ("A->B.consumer.max.poll.records = 1", "records are not polled"),

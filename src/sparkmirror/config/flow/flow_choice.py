@@ -233,13 +233,13 @@ def _switch_of_heartbeats(properties: Properties, pair: FlowName) -> Entry | Non
 
 
 def warn_of_uncommitted_source(flow: FlowReader, name: FlowName, problems: Problems) -> None:
-    """Warns that exactly-once does not turn read_committed on, as in MirrorMaker, which does not warn."""
-    entry = flow.entry(keys.EXACTLY_ONCE)
-    if (
-        entry
-        and flow.read(keys.EXACTLY_ONCE) == "enabled"
-        and flow.read(client_keys.ISOLATION_LEVEL) != "read_committed"
-    ):
+    """Warns that neither exactly-once, as in MirrorMaker, which does not warn, nor kept offsets turn read_committed on:
+    what was aborted on the source is a record on the target."""
+    if flow.read(client_keys.ISOLATION_LEVEL) == "read_committed":
+        return
+    keeps_offsets = flow.read(flow_keys.PRESERVE_OFFSETS)
+    entry = flow.entry(flow_keys.PRESERVE_OFFSETS if keeps_offsets else keys.EXACTLY_ONCE)
+    if entry and (keeps_offsets or flow.read(keys.EXACTLY_ONCE) == "enabled"):
         problems.warn(
             f"{name} copies records of aborted transactions of {name.source} too; "
             f"add `{name.source}.consumer.isolation.level = read_committed` unless it has none",
