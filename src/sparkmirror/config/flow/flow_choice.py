@@ -238,7 +238,7 @@ def warn_of_uncommitted_source(flow: FlowReader, name: FlowName, problems: Probl
     if flow.read(client_keys.ISOLATION_LEVEL) == "read_committed":
         return
     keeps_offsets = flow.read(flow_keys.PRESERVE_OFFSETS)
-    entry = flow.entry(flow_keys.PRESERVE_OFFSETS if keeps_offsets else keys.EXACTLY_ONCE)
+    entry = flow.entry(flow_keys.PRESERVE_OFFSETS) if keeps_offsets else flow.entry(keys.EXACTLY_ONCE)
     if entry and (keeps_offsets or flow.read(keys.EXACTLY_ONCE) == "enabled"):
         problems.warn(
             f"{name} copies records of aborted transactions of {name.source} too; "
