@@ -86,21 +86,16 @@ def first_parting(
 
 
 def are_same_at(
-    offset: int, source: Collection[OwnedBatch], target: Collection[OwnedBatch], filler_ids: Container[int] = ()
+    offset: int, source: Collection[OwnedBatch], target: Collection[OwnedBatch], filler_ids: Container[int]
 ) -> bool:
     """Whether both logs have a record at this offset, with the same content; or the source's log still has a marker or
     aborted records there, so that no record belongs there, and the target's a marker or one of the flow's fillers."""
     one, other = _record_at(offset, source, _has_no_record), _record_at(offset, target, _is_filler)
     if one is not None and other is not None:
         return _content(one) == _content(other)
-    return (
-        any(batch.first <= offset < batch.stop and _has_no_record(batch) for batch in source)
-        and any(batch.first <= offset < batch.stop and _takes_up(batch, filler_ids) for batch in target)
-    )  # fmt: skip
-
-
-def _takes_up(batch: OwnedBatch, filler_ids: Container[int]) -> bool:
-    return batch.header.is_control or (batch.is_filler and batch.producer_id in filler_ids)
+    here = (batch for batch in source if batch.first <= offset < batch.stop)
+    there = (batch for batch in target if batch.first <= offset < batch.stop)
+    return any(map(_has_no_record, here)) and any(batch.takes_up(filler_ids, lambda _: False) for batch in there)
 
 
 def _record_at(offset: int, batches: Iterable[OwnedBatch], is_void: Callable[[OwnedBatch], bool]) -> Record | None:
