@@ -113,3 +113,8 @@ class EnvironmentProblem(SparkMirrorError):
     """This machine lacks something that is needed."""
 
     exit_status = 3
+
+
+def describe_unexpected(problem: Exception) -> str:
+    """A clause about an exception that is none of these, for a thread that goes on, or tells another, after it."""
+    return f"unexpected {type(problem).__name__}: {problem}"

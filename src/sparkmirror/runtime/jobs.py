@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import LOOK_SECONDS, HeartbeatSettings
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import SparkMirrorError, describe_unexpected
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.model import FlowName
 from sparkmirror.sync.change import Round, Sync
@@ -109,7 +109,7 @@ class Job:
                 reason = str(problem)
                 self._tell(reason)
             except Exception as problem:  # A job that ended without a message would not be noticed.
-                reason = f"unexpected {type(problem).__name__}: {problem}"
+                reason = describe_unexpected(problem)
                 self._tell(reason)
             round_seconds = time.monotonic() - began
             pause = self._pause(time.thread_time() - began_cpu, 0.0 if reason else round_seconds)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from sparkmirror import __version__
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import SparkMirrorError, describe_unexpected
 from sparkmirror.kafka.publish import Publisher, Record
 from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.records import (
@@ -137,7 +137,7 @@ class FlowReporter:
             self._give_up(str(problem))
             return
         except Exception as problem:  # a thread that ended here would leave a process that seems to have been killed
-            self._give_up(f"unexpected {type(problem).__name__}: {problem}")
+            self._give_up(describe_unexpected(problem))
             return
         self._stored.update((key, value) for key, value in records if value is not None)
         with self._news:

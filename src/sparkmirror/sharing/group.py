@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Began, Share, command_record, decode_command
-from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
+from sparkmirror.errors import AuthorizationFailed, SparkMirrorError, describe_unexpected
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.fencing import (
@@ -186,7 +186,7 @@ class ProcessGroup:
             except SparkMirrorError as problem:
                 self._recover(problem)
             except Exception as problem:  # a thread that ended here would neither take tasks nor let them go
-                self._recover(SparkMirrorError(f"unexpected {type(problem).__name__}: {problem}"))
+                self._recover(SparkMirrorError(describe_unexpected(problem)))
             self._wake.wait(_POLL_SECONDS if self._awaits_planner() else self._heartbeat_seconds())
             self._wake.clear()
         if self._membership is not None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import SparkMirrorError, describe_unexpected
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import TopicFollower, open_admin
 from sparkmirror.ledger.gaps import Gap, decode
@@ -73,7 +73,7 @@ class FlowFollower:
             return False
         except Exception as problem:  # else what was read last would be shown for good
             self.close()
-            self.problem = f"unexpected {type(problem).__name__}: {problem}"
+            self.problem = describe_unexpected(problem)
             raise
         self.problem = ""
         return is_new
