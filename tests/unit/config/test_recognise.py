@@ -92,6 +92,20 @@ def test_a_line_without_effect_is_named(line: str, warning: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("level", "filler", "is_named"),
+    [("uncommitted", "aborted", True), ("committed", "aborted", False), ("uncommitted", "markers", False)],
+)
+def test_empty_records_that_another_flow_would_copy_on_are_named(level: str, filler: str, *, is_named: bool) -> None:
+    lines = (
+        "B->A.enabled = true", f"A->B.preserve.offsets.filler = {filler}", "A->B.preserve.offsets.enabled = true",
+        "A.consumer.isolation.level = read_committed", f"B.consumer.isolation.level = read_{level}",
+    )  # fmt: skip
+    named = [one for one in warnings("\n".join(lines)) if "empty ones by which A->B fills holes" in one]
+    assert bool(named) is is_named
+    assert all("B->A reads uncommitted records" in one for one in named)
+
+
+@pytest.mark.parametrize(
     ("line", "warning"),
     [
         (

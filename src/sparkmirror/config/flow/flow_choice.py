@@ -16,6 +16,7 @@ from sparkmirror.config.keys.key import Key
 from sparkmirror.config.precedence import connector_properties
 from sparkmirror.config.reading import FlowReader, Problems, Reader
 from sparkmirror.model import FlowName
+from sparkmirror.policy.fillers import ABORTED
 from sparkmirror.policy.filters import NameFilter
 from sparkmirror.policy.loops import Route, find_loops, may_overlap
 from sparkmirror.policy.naming import DefaultReplicationPolicy
@@ -38,6 +39,7 @@ def refuse_unsafe(properties: Properties, flows: "Sequence[FlowConfig]", problem
     refuse_empty_separators(properties, flows, problems)
     refuse_shared_connectors(properties, flows, problems)
     refuse_shared_topics(properties, flows, problems)
+    warn_of_empty_records(properties, flows, problems)
 
 
 def warn_of_same_brokers(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
@@ -104,6 +106,19 @@ def refuse_shared_topics(properties: Properties, flows: "Sequence[FlowConfig]", 
                 f"give the flows `topics` or `{flow_keys.PRESERVE_OFFSETS_TOPICS.name}` lists that share nothing, or "
                 "use DefaultReplicationPolicy",
                 connector_properties(properties, keeping[0].name).get(flow_keys.PRESERVE_OFFSETS.name),
+            )
+
+
+def warn_of_empty_records(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
+    """What one flow fills holes with, another one that reads uncommitted copies on as records."""
+    for one, other in permutations(flows, 2):
+        fills = one.preserves_offsets and one.offsets_filler == ABORTED and one.name.target == other.name.source
+        entry = connector_properties(properties, one.name).get(flow_keys.PRESERVE_OFFSETS_FILLER.name)
+        if fills and entry and other.consumer.isolation_level != "read_committed":
+            problems.warn(
+                f"{other.name} reads uncommitted records, and copies the empty ones by which {one.name} fills holes",
+                entry,
+                f"add `{other.name.source}.consumer.isolation.level = read_committed`",
             )
 
 
