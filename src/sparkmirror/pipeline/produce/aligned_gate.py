@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from sparkmirror.batch.unpacking import Unpacking
 from sparkmirror.control.assignment import Assigned
+from sparkmirror.errors import SparkMirrorError
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.model import is_another_topic
@@ -47,6 +48,7 @@ class AlignedGate(SequenceGate):
                 self._progress.moved[buffer.source] = None
 
     def _turn(self, buffer: PartitionBuffer, delivery: Delivery, turned: Lineage) -> None:
+        """Raises SparkMirrorError where the target may not have what the source has lost."""
         if not buffer.keeps_offsets:
             super()._turn(buffer, delivery, turned)
             return
@@ -55,6 +57,12 @@ class AlignedGate(SequenceGate):
         if delivery.next_offset >= reached and not is_another:
             super()._turn(buffer, delivery, turned)
             return
+        if delivery.next_offset >= buffer.acknowledged and not is_another:
+            raise SparkMirrorError(  # what was not sent yet is dropped, and what was is compared
+                f"{buffer.source} is read again by a new attempt of the task: its log was cut at offset "
+                f"{delivery.next_offset}, after it was read up to {reached}"
+            )
         what = "is another one now" if is_another else f"goes on at offset {delivery.next_offset}"
-        reason = f"the source's log {what}, and the target has up to offset {reached}: offsets cannot be kept"
+        has = f"the target has up to offset {buffer.acknowledged}"
+        reason = f"the source's log {what}, and {has}: offsets cannot be kept"
         self._effects.append(Hold(buffer, f"{reason}; {REBUILD}"))

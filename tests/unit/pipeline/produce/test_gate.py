@@ -534,6 +534,17 @@ def test_offsets_that_the_target_has_are_not_kept_by_a_source_that_goes_back_bel
     assert "goes on at offset 105, and the target has up to offset 110" in hold.reason
 
 
+@pytest.mark.parametrize("at", [100, 103])
+def test_a_source_that_was_cut_in_what_the_target_may_not_have_is_read_again(at: int) -> None:
+    """The log that is kept decides, by what it has: it need not be rebuilt for records that were never sent."""
+    desk = AlignedDesk()
+    desk.run(100, 105)
+    assert (desk.buffer.position, desk.buffer.acknowledged) == (105, 100)
+    with pytest.raises(SparkMirrorError, match=f"was cut at offset {at}, after it was read up to 105"):
+        desk.gate.take_gap(delivery("gap", 105, at, gap_payload("truncation", topic_id=LOG), None, 1))
+    assert not desk.effects
+
+
 def test_a_gap_before_the_first_record_is_a_hole_of_the_target_that_the_plan_names() -> None:
     """As where retention has removed what came next while no mirror ran."""
     desk = AlignedDesk()
