@@ -11,6 +11,7 @@ from msgspec import Meta
 from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.lineage import Extent, StoredEpochs
 from sparkmirror.model import NO_TOPIC_ID, Epochs, Position, TopicPartition
+from sparkmirror.policy.producer_memory import DAY_MS
 from sparkmirror.policy.rates import RateLimit
 from sparkmirror.stored_json import Count, Number, Offset, TopicName
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 class Append(NamedTuple):
     """How a flow that keeps offsets appends to a partition: its producer id, the next sequence number there, and the
     target's topic with its id, which a hole before the first record is filled in. What is meant for this log is not for
-    a later one of that name. `has_append_time`: the topic gives records its own times."""
+    a later one of that name. `memory_ms` is how long the log knows a producer (`policy.producer_memory`)."""
 
     producer_id: Count
     sequence: Number
     topic: TopicName
     topic_id: UUID = NO_TOPIC_ID
-    has_append_time: bool = False
+    memory_ms: Count = DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class TaskPlan:
     where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task` is
     the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer id
     and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an attempt before this
-    one has marked its last position with (`ledger.copies`).
+    one has marked its last position with (`ledger.copies`); `attempt` counts those before.
     """
 
     task: int
@@ -146,6 +147,7 @@ class TaskPlan:
     spare: tuple[int, int, int] | None = None
     sizing: str = ""
     marks_from: int = 0
+    attempt: int = 0
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

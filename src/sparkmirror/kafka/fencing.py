@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.broker_settings import broker_setting
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.coordinators import (
     BROKER_SECONDS_MAX,
@@ -46,8 +46,6 @@ _KEYS_MAX: Final = 1000
 _FEW: Final = 3
 """Of fewer ids the coordinators are looked up one by one."""
 _SEARCHING: Final = "looking for the coordinators of transactional ids"
-_BROKER: Final = 4
-"""The resource type of a broker (`ConfigResource.Type`)."""
 
 
 def why_no_coordinator(admin: Admin) -> str:
@@ -58,27 +56,13 @@ def why_no_coordinator(admin: Admin) -> str:
     down. Raises ClusterUnreachable.
     """
     node_id = min(admin.brokers())
-    factor = _replication_factor(admin, node_id)
+    factor = broker_setting(admin, node_id, REPLICATION_SETTING)
     if factor is None:
         return ""
     refused = admin.rehearse_topics([NewTopic(_TOPIC, 1, factor)])[_TOPIC]
     if not (isinstance(refused, RequestRefused) and refused.code == INVALID_REPLICATION_FACTOR):
         return ""
     return f"cluster {admin.alias} has fewer brokers than its {REPLICATION_SETTING} = {factor} asks for"
-
-
-def _replication_factor(admin: Admin, node_id: int) -> int | None:
-    """The broker's setting; None where the broker does not tell it."""
-    answer = admin.connection.ask(partial(_describe_cluster, node_id), f"reading {REPLICATION_SETTING}", node_id)
-    values = [one.value for result in answer.results if result.error_code == NO_ERROR for one in result.configs]
-    return int(values[0]) if values and (values[0] or "").isdecimal() else None
-
-
-def _describe_cluster(node_id: int) -> Any:
-    resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER, resource_name=str(node_id), configuration_keys=[REPLICATION_SETTING]
-    )
-    return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
 
 COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their number."

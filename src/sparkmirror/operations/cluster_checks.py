@@ -30,6 +30,7 @@ from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.operations.adoption_checks import check_adoption
 from sparkmirror.operations.marker_checks import check_markers
+from sparkmirror.operations.memory_checks import check_memory
 from sparkmirror.operations.right_checks import check_heartbeat_rights, check_rights
 from sparkmirror.operations.writer_checks import check_writers
 from sparkmirror.stored_json import decode_or_none
@@ -207,6 +208,7 @@ def check_flow(flow: FlowConfig) -> Iterator[Finding]:
             yield from check_rights(flow, source, target)
             yield from check_writers(flow, source, target)
             yield from check_markers(flow, source, target)
+            yield from check_memory(flow, target)
             yield from _check_coordinator(flow, target)
             yield from check_records(flow, target)
             yield from check_adoption(flow, source, target)

@@ -20,6 +20,7 @@ from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.ledger.topics import SHARING_GROUP
 from sparkmirror.policy.fillers import WRITE_MARKERS, id_prefix
 from sparkmirror.policy.naming import HEARTBEATS_TOPIC, added_prefix
+from sparkmirror.policy.producer_memory import MEMORY_KEY
 from sparkmirror.sync.canary_job import CLOCK_TOPIC
 
 _EVERYTHING: Final = "*"
@@ -202,8 +203,12 @@ def _of_target(flow: FlowConfig) -> Iterator[Grant]:
 def _of_kept_offsets(flow: FlowConfig) -> Iterator[Grant]:
     alias = flow.name.target
     yield Grant(
-        alias, _kept_resources(flow), ("READ", "DELETE", "DESCRIBE_CONFIGS"), KEEPING_OFFSETS,
+        alias, _kept_resources(flow), ("READ", "DELETE"), KEEPING_OFFSETS,
         "their partitions do not begin", required=True, part=Part.KEPT,
+    )  # fmt: skip
+    yield Grant(
+        alias, (_CLUSTER,), ("DESCRIBE_CONFIGS",), f"keeping offsets ({MEMORY_KEY} of the brokers)",
+        "it is taken for the default, a day",
     )  # fmt: skip
     yield Grant(
         alias, (Resource(Kind.TRANSACTIONAL_ID, id_prefix(flow.connector.group), PREFIXED),), ("WRITE",),

@@ -29,6 +29,7 @@ from sparkmirror.model import Position, Topic, TopicPartition, is_another_topic
 from sparkmirror.planning.adoption import adopt
 from sparkmirror.planning.chosen_starts import keep_chosen, known_start
 from sparkmirror.planning.first_offsets import first_places
+from sparkmirror.planning.kept_refusals import REBUILD, refuse, refuse_shared
 from sparkmirror.planning.log_alignment import (
     Adopt,
     Fill,
@@ -47,20 +48,19 @@ from sparkmirror.planning.log_proof import Expected, Foreign, LogProof, NotIdent
 from sparkmirror.planning.misplaced_offsets import note_misplaced, require_placed_all
 from sparkmirror.planning.shared_places import shared_place
 from sparkmirror.planning.start_fills import NO_NOTES, FillNotes, StartFill, StartFills
-from sparkmirror.planning.target_ends import TIMES_KEY, TargetEnds, append_times, read_ends
+from sparkmirror.planning.target_ends import TargetEnds, producer_memory_ms, read_ends
 from sparkmirror.policy.fillers import SEQUENCES, Hole, all_ids, id_prefix
+from sparkmirror.policy.producer_memory import DAY_MS
 
 log = logging.getLogger(__name__)
 
 _POLICY_VIOLATION: Final = 44
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"
-_GRANT: Final = "grant DESCRIBE_CONFIGS on it to the principal that the target knows the mirror by"
 _GROWS: Final = "another process of the flow still appends to it on the target"
 _UNREPLICATED: Final = "its replicas on the target lack what the leader has, and nobody can read that"
 _UNTOLD: Final = "its leader on the {} does not say where its log {}"
 _REMADE: Final = "its topic on the target was deleted meanwhile"
-_REBUILD: Final = "delete the topic on the target, and the mirror makes it again from the beginning"
 _LET_DELETE: Final = (
     "set it to `compact,delete` on the target, with `retention.ms = -1` and `retention.bytes = -1`, until it is filled"
 )
@@ -74,7 +74,7 @@ class _Logs(NamedTuple):
     source_begins: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     first: Mapping[TopicPartition, Position]
-    append_times: Mapping[str, bool]
+    memory_ms: int
 
 
 class _Pair(NamedTuple):
@@ -111,20 +111,23 @@ class OffsetStarts:
         self._there: Mapping[str, Topic] = {}
         self._known_ids: set[str] | None = None
         self._filler_ids: dict[str, int] = {}
+        self._memory_ms = DAY_MS
 
     def settle(self, items: Collection[Assigned], topics: Mapping[str, Topic]) -> list[Assigned]:
         """The partitions that can be mirrored, from the target's log ends on, and those that cannot, with the reason
         (`unknown`). Raises ClusterError."""
+        items = refuse_shared(items, topics, self._flow.remote_topic)
         held = [item for item in items if item.unknown]
         misfits = self._misfits([item for item in items if not item.unknown], topics)
         fitting = [item for item in items if not item.unknown and item.partition not in misfits]
-        refused = [_hold(item, misfits[item.partition]) for item in items if misfits.get(item.partition)]
+        refused = [refuse(item, misfits[item.partition]) for item in items if misfits.get(item.partition)]
         if not fitting:
             return [*held, *refused]
+        self._memory_ms = producer_memory_ms(self._target)
         try:
             begun = self._begin_all(fitting, self._producer_id())
         except UnsupportedByBrokers as lack:
-            return [*held, *refused, *(_hold(item, str(lack.args[0]).rstrip("."), _OTHERWISE) for item in fitting)]
+            return [*held, *refused, *(refuse(item, str(lack.args[0]).rstrip("."), _OTHERWISE) for item in fitting)]
         self._fills.tell_waiting()
         return [*held, *refused, *begun]
 
@@ -218,7 +221,7 @@ class OffsetStarts:
         found = first_places(self._flow, self._source, is_new, all_of_them=self._is_patient)
         source_ids = {item.partition: item.topic_id for item in items}
         first = keep_chosen(self._flow, self._ledger, self._target, found, source_ids, self._there, source_ends)
-        return _Logs(begins, there, source_begins, source_ends, first, append_times(self._target, remotes))
+        return _Logs(begins, there, source_begins, source_ends, first, self._memory_ms)
 
     def _known(self, offsets: LogOffsets) -> dict[TopicPartition, int]:
         return offsets.all() if self._is_patient else dict(offsets.known)
@@ -241,7 +244,7 @@ class OffsetStarts:
             begun = self._find_start(item, logs, producer_id)
         except NotIdentical as found:
             may_adopt = isinstance(found, Foreign) and self._stored(item) is None
-            begun = _hold(item, str(found.args[0]), found.hint or _REBUILD + (_ADOPT if may_adopt else ""))
+            begun = refuse(item, str(found.args[0]), found.hint or REBUILD + (_ADOPT if may_adopt else ""))
             if found.offset is not None:
                 self._note(item.partition, found.offset, str(found.args[0]))
         except (FencedError, UnsupportedByBrokers):
@@ -272,8 +275,6 @@ class OffsetStarts:
         if place is None:
             raise SparkMirrorError(_UNTOLD.format("source", "is to begin"))
         stored = None if record is None else place.offset
-        if remote.topic not in logs.append_times:
-            raise NotIdentical(f"`{TIMES_KEY}` of {remote.topic} cannot be read", _GRANT)
         edges = logs.begins[remote], ends, logs.target.last_sequences.get(remote), logs.source_begins[where]
         sequence = None if record is None else record.sequence
         chosen = known_start(self._ledger.view, item, self._there[remote.topic].topic_id) if record is not None else 0
@@ -291,8 +292,7 @@ class OffsetStarts:
         sequence = reached.offset % SEQUENCES if is_filled else facts.sequence_after(pair.common.next_sequence)
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
-        topic_id, has_append_time = self._there[remote.topic].topic_id, logs.append_times[remote.topic]
-        append = Append(producer_id, sequence, remote.topic, topic_id, has_append_time)
+        append = Append(producer_id, sequence, remote.topic, self._there[remote.topic].topic_id, logs.memory_ms)
         return replace(start, append=append, extent=extent, found=None)
 
     def _first(self, item: Assigned, logs: _Logs) -> Position | None:
@@ -391,7 +391,3 @@ class OffsetStarts:
             raise NotIdentical(why, _LET_DELETE) from refused
         begins = self._known(self._target.earliest_offsets([pair.remote])).get(pair.remote)
         return reached if begins == offset else None
-
-
-def _hold(item: Assigned, reason: str, what_to_do: str = _REBUILD) -> Assigned:
-    return replace(item, unknown=f"offsets cannot be kept: {reason}; {what_to_do}", restarted_from=None, epochs=())

@@ -6,13 +6,16 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.broker_settings import broker_setting
 from sparkmirror.kafka.connection import waits_within
+from sparkmirror.kafka.coordinators import BROKER_SECONDS_MAX
 from sparkmirror.kafka.log_edges import last_sequences
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.model import TopicPartition
+from sparkmirror.policy.producer_memory import DAY_MS, MEMORY_KEY
 
-TIMES_KEY: Final = "message.timestamp.type"
 _SETTLE_SECONDS: Final = 5.0
 _REPLICATE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.05
@@ -70,9 +73,19 @@ def _unreplicated(target: Admin, ends: Mapping[TopicPartition, int]) -> frozense
     return frozenset(due)
 
 
-def append_times(target: Admin, partitions: Collection[TopicPartition]) -> dict[str, bool]:
-    """Whether topics of the target give records their own times, where that can be read. Raises ClusterError."""
-    configs = target.describe_configs({where.topic for where in partitions}, [TIMES_KEY])
-    return {
-        topic: entries[TIMES_KEY].value == "LogAppendTime" for topic, entries in configs.items() if TIMES_KEY in entries
-    }
+def producer_memory_ms(target: Admin) -> int:
+    """How long the logs know a producer: the least that a broker tells, or the default. Raises ClusterError."""
+    told = (one for one in read_memory_ms(target).values() if one is not None)
+    return min(told, default=DAY_MS)
+
+
+def read_memory_ms(target: Admin) -> dict[int, int | None]:
+    """What each broker says of it, None where it does not. Raises ClusterError."""
+    return {node_id: _memory_ms(target, node_id) for node_id in target.brokers()}
+
+
+def _memory_ms(target: Admin, node_id: int) -> int | None:
+    try:
+        return broker_setting(target, node_id, MEMORY_KEY, BROKER_SECONDS_MAX)
+    except ClusterUnreachable:
+        return None

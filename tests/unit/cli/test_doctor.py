@@ -128,18 +128,18 @@ def test_groups_need_other_rights_on_either_side_by_what_the_file_asks() -> None
     assert needs("progress.group.id = old-mirror")[1:] == [("east", ("old-mirror",), ("READ",), True)]
 
 
-def test_keeping_offsets_needs_the_settings_of_its_topics_to_be_readable() -> None:
+def test_keeping_offsets_needs_more_rights_on_its_topics() -> None:
     lines = (*FILE, "preserve.offsets.enabled = true", "sync.topic.configs.enabled = false")
     flow = parse_config(parse_properties("\n".join(lines).encode(), "")).flows[0]
     mirrored, remote = (Topic(name, NO_TOPIC_ID, 1, 1) for name in ("orders", "east.orders"))
     topics = FlowTopics({mirrored.name: mirrored}, {remote.name: remote}, {})
     (need,) = (one for one in list_needs(flow, topics) if one.purpose == KEEPING_OFFSETS)
-    found = judge_need(need, {"east.orders": {"READ", "WRITE", "DELETE"}})
+    found = judge_need(need, {"east.orders": {"READ", "WRITE"}})
     assert (found.level, found.said) == (
         Level.FAIL,
-        f"{KEEPING_OFFSETS}: not granted on 1 of 1, DESCRIBE_CONFIGS: east.orders",
+        f"{KEEPING_OFFSETS}: not granted on 1 of 1, DELETE: east.orders",
     )
-    assert judge_need(need, {"east.orders": {"READ", "DELETE", "DESCRIBE_CONFIGS"}}).level is Level.OK
+    assert judge_need(need, {"east.orders": {"READ", "DELETE"}}).level is Level.OK
 
 
 def test_groups_that_a_loading_coordinator_does_not_list_are_not_taken_for_hidden(

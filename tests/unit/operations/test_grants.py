@@ -9,7 +9,7 @@ from sparkmirror.config.flow.flows import MirrorConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.kafka.answers import LITERAL, PREFIXED
 from sparkmirror.operations.acl_commands import acl_commands, list_all, render_manual
-from sparkmirror.operations.grants import Grant, Kind, patterns_of
+from sparkmirror.operations.grants import KEEPING_OFFSETS, Grant, Kind, patterns_of
 
 MANUAL = Path(__file__).parents[3] / "docs" / "permissions.md"
 FILE = (
@@ -98,13 +98,13 @@ def test_the_manual_is_what_the_table_says() -> None:
 def test_keeping_offsets_needs_more_on_the_topics_whose_offsets_are_kept() -> None:
     def kept(*lines: str) -> list[tuple[Kind, str, str, tuple[str, ...]]]:
         rows = [
-            one for one in list_all(config("preserve.offsets.enabled = true", *lines)) if "keeping o" in one.feature
+            one for one in list_all(config("preserve.offsets.enabled = true", *lines)) if one.feature == KEEPING_OFFSETS
         ]
         assert all(one.alias == "backup" and one.required for one in rows)
         return [(one.kind, one.pattern, one.name, row.operations) for row in rows for one in row.resources]
 
     fillers = (Kind.TRANSACTIONAL_ID, PREFIXED, "east-mm2-sparkmirror-offsets-", ("WRITE",))
-    rights = ("READ", "DELETE", "DESCRIBE_CONFIGS")
+    rights = ("READ", "DELETE")
     heartbeats = (Kind.TOPIC, LITERAL, "east.heartbeats", rights)
     assert kept() == [heartbeats, (Kind.TOPIC, LITERAL, "east.orders", rights), fillers]
     some = kept("topics = .*", "preserve.offsets.topics = ledger-.*")

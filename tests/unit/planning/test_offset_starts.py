@@ -1,6 +1,6 @@
 """The starts of a flow that keeps offsets, between logs that stand in memory: what is held, and what goes on."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,6 +28,7 @@ from sparkmirror.planning.log_proof import LogProof
 from sparkmirror.planning.offset_starts import OffsetStarts
 from sparkmirror.planning.start_fills import FillNotes, StartFill
 from sparkmirror.policy.fillers import IDS, SEQUENCES, Hole, transactional_ids
+from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 WHERE = TopicPartition("orders", 0)
 HERE, THERE, FORMER = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -45,14 +46,15 @@ class Cluster:
         self.parted: int | None = None
         self.replicated: dict[TopicPartition, int] = {}
         """High watermarks that differ from the logs' ends."""
-        self.times = {"message.timestamp.type": SimpleNamespace(value="CreateTime")}
+        self.memory_ms: dict[int, int | None] = {}
+        """What each broker says of `producer.id.expiration.ms`, None where it does not."""
         self.connection = SimpleNamespace(settings=self, wait=lambda _: False)
 
     def list_topics(self, names: Iterable[str]) -> dict[str, Topic]:
         return {name: Topic(name, self.topic_id, 1, 1) for name in names}
 
-    def describe_configs(self, names: Iterable[str], _: Sequence[str]) -> dict[str, Any]:
-        return {name: self.times for name in names if self.times}
+    def brokers(self) -> Collection[int]:
+        return self.memory_ms.keys()
 
     def _edge(self, of: Callable[[list[OwnedBatch]], int], partitions: Iterable[TopicPartition]) -> LogOffsets:
         found = {where: self.logs.get(where, []) for where in partitions}
@@ -111,6 +113,7 @@ class World:
         monkeypatch.setattr(offset_starts, "first_places", self._first_places)
         monkeypatch.setattr(offset_starts, "parted_from", self._parted_from)
         monkeypatch.setattr(target_ends, "last_sequences", self._last_sequences)
+        monkeypatch.setattr(target_ends, "broker_setting", lambda _, node_id, *__: self.target.memory_ms[node_id])
         monkeypatch.setattr(log_proof, "read_owners", self._read_owners)
         monkeypatch.setattr(adoption, "open_transactions", lambda _, some: dict.fromkeys(some, self.open_from))
 
@@ -219,7 +222,7 @@ def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(w
     world.stores(2, ((3, 0),))
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6, world.remote.topic, THERE, has_append_time=False)
+    assert begun.append == Append(OURS, 6, world.remote.topic, THERE)
 
 
 def note(world: World, offset: int, there: UUID = THERE) -> None:
@@ -545,7 +548,7 @@ def test_a_log_with_the_same_records_is_adopted_and_its_position_is_to_be_stored
     world.has(source, [foreign(data(0, values(0, 6)))])
     begun = world.settle()[WHERE]
     assert (begun.offset, begun.epochs, begun.unknown) == (6, ((3, 0), (5, 4)), "")
-    assert begun.append == Append(OURS, 6, world.remote.topic, THERE, has_append_time=False)
+    assert begun.append == Append(OURS, 6, world.remote.topic, THERE)
     assert begun.extent == Extent(world.remote.topic, THERE, 6)
     assert not world.published
 
@@ -624,16 +627,17 @@ def test_a_log_in_place_of_a_deleted_one_begins_where_that_one_ended_and_no_late
     assert filled == [50, 60], "nothing was mirrored before"
 
 
-def test_what_times_a_topic_gives_records_is_known_before_a_partition_begins(world: World) -> None:
+def test_a_partition_is_appended_to_by_the_least_memory_that_a_broker_tells(world: World) -> None:
     world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
     world.stores(10)
     found = []
-    for times in ({"message.timestamp.type": SimpleNamespace(value="LogAppendTime")}, world.target.times):
-        world.target.times = times
+    answers: list[dict[int, int | None]] = [{1: 60_000, 2: 3_600_000, 3: None}, {1: None}, {}]
+    for told in answers:
+        world.target.memory_ms = told
         append = world.settle()[WHERE].append
         assert append is not None
-        found.append(append.has_append_time)
-    assert found == [True, False]
+        found.append(append.memory_ms)
+    assert found == [60_000, 86_400_000, 86_400_000], "a day where nobody tells"
 
 
 def test_a_log_in_place_of_a_deleted_one_begins_where_its_source_was_cut_meanwhile(
@@ -668,30 +672,16 @@ def test_a_topic_that_is_deleted_while_it_is_looked_at_is_looked_at_again(
 ) -> None:
     """No setting of it can be read then, which is no right that is missing."""
     world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
-    world.target.times = {}
     looks = iter([{world.remote.topic: Topic(world.remote.topic, THERE, 1, 1)}, {}])
     monkeypatch.setattr(world.target, "list_topics", lambda _: next(looks))
     assert world.settle() == {}
-
-
-def test_a_partition_of_a_topic_whose_times_cannot_be_read_is_held(world: World) -> None:
-    """An answer with a time would say that a batch was there already, or nothing at all."""
-    world.has([data(0, values(0, 10))], [data(0, values(0, 10))])
-    world.stores(10)
-    world.target.times = {}
-    held = world.settle()[WHERE]
-    assert held.append is None
-    assert held.unknown == (
-        "offsets cannot be kept: `message.timestamp.type` of A.orders cannot be read; grant DESCRIBE_CONFIGS on it to "
-        "the principal that the target knows the mirror by"
-    )
 
 
 def test_the_process_that_came_second_publishes_the_first_ones_producer_again(world: World) -> None:
     world.has([data(0, values(0, 10))], [])
     world.view.last_offsets_producer = 4711
     begun = world.settle()[WHERE]
-    assert begun.append == Append(OURS, 0, world.remote.topic, THERE, has_append_time=False)
+    assert begun.append == Append(OURS, 0, world.remote.topic, THERE)
     assert world.published == [OURS]
     world.settle()
     assert world.published == [OURS], "once"
@@ -705,6 +695,22 @@ def of_two_topics(world: World) -> TopicPartition:
         world.source.logs[where], world.target.logs[there] = [data(0, values(0, 10))], [data(0, values(0, 6))]
         world.last[there] = 5
     return other
+
+
+def test_topics_of_a_source_that_a_policy_puts_into_one_are_refused_by_name(world: World) -> None:
+    class IntoOne(DefaultReplicationPolicy):
+        def format_remote_topic(self, alias: str, topic: str) -> str:
+            return super().format_remote_topic(alias, topic.removesuffix("-eu"))
+
+    twin, other = TopicPartition(f"{WHERE.topic}-eu", 0), of_two_topics(world)
+    world.flow = replace(world.flow, policy=IntoOne("."))
+    begun = world.settle(WHERE, twin, other)
+    assert begun[WHERE].unknown == begun[twin].unknown
+    assert begun[twin].unknown == (
+        "offsets cannot be kept: orders and orders-eu of the source go to one topic of the target, A.orders, by the "
+        "naming policy; leave all but one of them out"
+    )
+    assert not begun[other].unknown
 
 
 def test_a_log_to_which_somebody_else_writes_all_the_time_does_not_hold_up_the_others(

@@ -6,7 +6,7 @@ begins where the one before ended; offsets without a record are a hole, which is
 The position never goes beyond the target's log. Made by `pipeline.produce.aligned_gate`.
 """
 
-from typing import ClassVar, Final
+from typing import ClassVar
 from uuid import UUID
 
 from sparkmirror.batch.header import BatchHeader, latest_ms
@@ -18,22 +18,19 @@ from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.policy.fillers import Hole
-
-_YOUNG_MS: Final = 6 * 3_600_000
-"""A log forgets a producer by the time of its last record, a day later by default (`producer.id.expiration.ms`), and
-then takes any sequence number: behind older records one batch at a time is under way, until it has younger ones."""
+from sparkmirror.policy.producer_memory import young_ms
 
 
 class AlignedBuffer(DirectBuffer):
     """`hole` is what `next_batch` met, and is to be filled before it gives a batch again. `append` is another one each
-    time that the task takes the partition on. `has_append_time` is that of the topic."""
+    time that the task takes the partition on."""
 
-    __slots__ = ("append", "has_append_time", "hole")
+    __slots__ = ("_young_ms", "append", "hole")
 
     keeps_offsets: ClassVar[bool] = True
 
     append: Append
-    has_append_time: bool
+    _young_ms: int | None
     hole: Hole | None
 
     @property
@@ -44,17 +41,9 @@ class AlignedBuffer(DirectBuffer):
         """Go on as the flow's producer. Only while idle."""
         self.hole = None
         self.append = append
-        self.has_append_time = append.has_append_time
+        self._young_ms = young_ms(append.memory_ms)
         self._in_flight.identify(append.producer_id, 0, append.sequence)
         self._in_flight.doubt()
-
-    def was_there(self, append_time_ms: int) -> bool:
-        """Whether the log had a batch of these sequence numbers already, by the time in its answer. Never known of a
-        topic that gives records its own times."""
-        if append_time_ms < 0:
-            self.has_append_time = False
-            return False
-        return not self.has_append_time
 
     def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: tuple[int, int]) -> bool:  # noqa: ARG002
         """As `DirectBuffer.is_next`, of the flow's producer; the log ends where the run begins."""
@@ -132,7 +121,7 @@ class AlignedBuffer(DirectBuffer):
         return batch
 
     def _is_old(self, moment_ms: int) -> bool:
-        return moment_ms < self._clock.time_ns() // 1_000_000 - _YOUNG_MS
+        return self._young_ms is None or moment_ms < self._clock.time_ns() // 1_000_000 - self._young_ms
 
     def _must_wait(self, queued: QueuedRecords) -> bool:
         """Whether no batch may go out now: a hole comes first, or old records are under way. Raises ProtocolError."""

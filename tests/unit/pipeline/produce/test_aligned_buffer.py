@@ -349,6 +349,18 @@ def test_behind_old_records_one_batch_is_under_way_until_a_young_one_is_acknowle
     assert len(send_all(buffer)) == 2, "the log knows the producer again"
 
 
+def test_what_is_old_follows_from_how_long_the_target_knows_a_producer() -> None:
+    hour_ms = 3_600_000
+    for memory_ms, age_ms, together in ((DAY_MS, 2 * hour_ms, 2), (hour_ms, 2 * hour_ms, 1), (60_000, 0, 1)):
+        buffer = new_buffer(merging=False)
+        buffer.append_from(Append(PRODUCER, SHIFT, "A.orders", memory_ms=memory_ms))
+        accept(buffer, 3, *(batch(at, 1, at_ms=NOW_MS - age_ms) for at in range(3)))
+        first = buffer.next_batch(1, 1)
+        assert first is not None and buffer.next_batch(1, 1) is None
+        buffer.succeed(first, 0)
+        assert sum(buffer.next_batch(1, 1) is not None for _ in range(2)) == together, memory_ms
+
+
 def test_old_records_that_go_out_again_go_out_alone() -> None:
     clock = SystemClock()
     buffer = new_buffer(merging=False, clock=clock)
@@ -394,15 +406,3 @@ def test_a_run_that_is_a_hole_alone_is_read_again_after_an_eviction() -> None:
     assert (buffer.next_batch(1, 1), buffer.hole) == (None, Hole(10, 20))
     buffer.evict()
     assert (buffer.position, buffer.idle) == (10, True)
-
-
-def test_an_answer_with_a_time_is_of_a_batch_that_was_there() -> None:
-    buffer = new_buffer()
-    assert not buffer.was_there(-1)
-    assert buffer.was_there(NOW_MS)
-
-
-def test_an_answer_of_a_topic_that_gives_records_its_own_times_tells_nothing() -> None:
-    buffer = new_buffer()
-    buffer.append_from(Append(PRODUCER, 0, "A.orders", has_append_time=True))
-    assert not buffer.was_there(NOW_MS)
