@@ -1,10 +1,9 @@
 """Offsets are kept through kills, zombies, changes of leaders, and lost producer state; a foreign record is found."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, time
+from time import time
 
 import pytest
 from tests.faults.numbered import create_topic, end_offsets
@@ -16,13 +15,7 @@ from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.test_identical_offsets import KEEPS, begin_at, places, spans
 from tests.scenarios.test_transactions import write_transactions
 
-from sparkmirror.batch.header import parse_header, stamp
-from sparkmirror.batch.records import encode_batch
-from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.log_edges import last_sequences
-from sparkmirror.kafka.offset_fillers import FillerClients
 from sparkmirror.kafka.publish import publish
-from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
 
 pytestmark = pytest.mark.long
@@ -97,30 +90,6 @@ def test_a_foreign_record_holds_its_partition_within_a_batch_and_in_every_later_
             assert "somebody else has written there" in again.errors
             again.stop()
     assert_good_before_the_foreign_one(story)
-
-
-def test_a_late_record_of_the_flow_is_not_taken_for_the_one_whose_place_it_has(story: Story) -> None:
-    """A process that slept had read it before the source lost it. The log takes the next record for the same batch, by
-    its sequence number, and says so by the time in its answer alone."""
-    with story.writer() as writer, story.run(lines=lines_of(story)) as run:
-        story.wait_until_close(run, writer)
-        writer.stop()
-        story.wait_for_all(run, writer)
-        remote = TopicPartition(story.remote_topic, 0)
-        with closing(story.ledger()) as ledger:
-            ledger.read_to_end()
-            producer_id = ledger.view.offsets_producer
-        assert producer_id is not None
-        with open_admin(story.cluster(), "test") as target, closing(FillerClients(story.cluster())) as clients:
-            before = last_sequences(target, [remote], producer_id)[remote]
-            assert before is not None
-            batch = bytearray(encode_batch([(b"late", b"record")], timestamp=int(time() * 1000)))
-            stamp(memoryview(batch), 0, parse_header(batch, 0), producer_id, 0, before + 1)
-            at = clients.appender.append_batch(remote, batch, monotonic() + 30)
-        publish(Cluster("any", {"bootstrap.servers": story.source}), story.topic, [(b"k", b"due")])
-        run.wait_until(lambda: f"{story.topic}-0: FAILED" in run.errors, "the partition is held")
-        assert f"something else at offset {at} than its source" in run.errors
-        run.stop()
 
 
 def test_a_topic_that_is_deleted_on_the_target_is_mirrored_again_from_the_source_s_beginning(story: Story) -> None:

@@ -147,7 +147,7 @@ class Attempt:
             if self.number:
                 planner = Planner(mirror.flow, mirror.run, once=False, process=mirror.process)
                 try:
-                    plan = planner.renew(plan)
+                    plan = planner.renew(replace(plan, attempt=self.number))
                 finally:
                     planner.close()
             reader = TaskReader(plan, mirror.reader_options())

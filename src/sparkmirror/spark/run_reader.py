@@ -114,7 +114,7 @@ class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if context is not None and context.attemptNumber() > 0:
             planner = Planner(flow, self._options.run, once=plan.seconds == 0, process=self._options.process)
             try:
-                plan = planner.renew(plan)
+                plan = planner.renew(replace(plan, attempt=context.attemptNumber()))
             finally:
                 planner.close()
         return read_task(plan, self._task_options(flow))

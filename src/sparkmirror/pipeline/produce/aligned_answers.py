@@ -2,14 +2,16 @@
 partition is held. Called by `pipeline.produce.produce_task`.
 
 A log that has a batch of the same sequence numbers takes a batch for that one, whatever is in either: a process that
-slept may have sent what it had read before the source lost it, or was cut. So the task begins again, and what stands
-there is compared (`planning.log_proof`).
+slept may have sent what it had read before the source lost it, or was cut. So what stands there is read back
+(`pipeline.produce.read_back`), unless the answer says that it is what was sent.
 """
 
+from sparkmirror.batch.header import latest_ms
 from sparkmirror.kafka.errors import NO_ERROR
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import hold_misplaced
+from sparkmirror.pipeline.produce.aligned_offsets import AlignedOffsets
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.answers import DUPLICATE_SEQUENCE
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -27,16 +29,29 @@ class AlignedAnswers(AnswerTaker):
         if not isinstance(buffer, AlignedBuffer):
             super().take(buffer, batch, produced, now, came_at_ms)
         elif produced.error == DUPLICATE_SEQUENCE:
-            self._guarantee.sequence_lost(buffer, "the log has these records, and does not say where")
+            self._lose(buffer, batch, "the log has these records, and does not say where")
         elif produced.error == NO_ERROR and produced.base_offset != _due(batch):
             buffer.refuse(batch, in_doubt=False)
             what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
             why = "somebody else has written there, or the log was cut"
             self._effects.extend(hold_misplaced(buffer, produced.base_offset, f"{what}: {why}"))
-        elif produced.error == NO_ERROR and buffer.was_there(produced.append_time_ms):
-            self._guarantee.sequence_lost(buffer, f"the log had records of offset {_due(batch)} already")
+        elif produced.error == NO_ERROR and _is_doubtful(batch, produced.append_time_ms):
+            assert isinstance(self._guarantee, AlignedOffsets), "`pipeline.produce.assembly` puts them together"
+            self._guarantee.read_back(buffer, batch, came_at_ms)
         else:
             super().take(buffer, batch, produced, now, came_at_ms)
+
+    def _lose(self, buffer: PartitionBuffer, batch: Batch, reason: str) -> None:
+        """No answer to the batch is due where its partition is held."""
+        if buffer.keeps_offsets:
+            buffer.refuse(batch, in_doubt=False)
+        super()._lose(buffer, batch, reason)
+
+
+def _is_doubtful(batch: Batch, append_time_ms: int) -> bool:
+    """Whether the answer leaves open what stands there. It has a time where the topic gives records its own times, and
+    where the log had a batch of these sequence numbers: that batch's, which is none where its records have none."""
+    return append_time_ms >= 0 or latest_ms(batch.data) < 0
 
 
 def _due(batch: Batch) -> int:

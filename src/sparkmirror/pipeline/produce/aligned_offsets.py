@@ -18,16 +18,18 @@ from sparkmirror.control.assignment import Append
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.offset_fillers import EndMoved, FillerClients, HoleFiller, Overtaken
+from sparkmirror.kafka.settings import client_settings
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD, hold_misplaced
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold, Offer
+from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, GoOn, Hold, Offer
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.next_batch import NextBatches
 from sparkmirror.pipeline.produce.progress import Progress
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.read_back import READ_BACK, ReadBack, Sent
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.policy.fillers import Hole
@@ -39,6 +41,8 @@ _POOL: Final = "fillers"
 _GAP_SECONDS: Final = 0.25
 _FILL_SECONDS: Final = 1.0
 """How long one piece of background work fills: so long may the end of a task wait for it."""
+_ATTEMPTS: Final = 5
+"""A task that begins again takes some seconds from all of its partitions, and Spark ends the query after eight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class Fillers:
 
 
 class AlignedOffsets(AtLeastOnce):
-    """Fills the holes that `AlignedBuffer`s meet."""
+    """Fills the holes that `AlignedBuffer`s meet, and reads back what their answers leave open."""
 
     rest_seconds = 0.25
 
@@ -99,6 +103,8 @@ class AlignedOffsets(AtLeastOnce):
         self._background = background
         self._effects = effects
         self._fillers = Fillers(FillerClients(options.target), options.id_prefix)
+        self._read_back = ReadBack(client_settings(options.target, "read-back"), background)
+        self._attempt = plan.attempt
         self._filling: dict[TopicPartition, tuple[AlignedBuffer, Hole]] = {}
         self._task_metrics = task_metrics
         self._gauges: dict[TopicPartition, FillGauge] = {}
@@ -124,6 +130,35 @@ class AlignedOffsets(AtLeastOnce):
         match outcome.key:
             case (str(kind), TopicPartition() as source) if kind == _FILL:
                 self._take_filled(source, outcome)
+            case (str(kind), TopicPartition() as source) if kind == READ_BACK:
+                self._take_read_back(self._read_back.take(source), outcome)
+
+    def sequence_lost(self, where: PartitionBuffer, reason: str) -> None:
+        """The task begins again, and looks where the partition's log ends; not without limit: who writes there under
+        the same producer id may do so for long, and the other partitions are to go on."""
+        if self._attempt < _ATTEMPTS or not where.keeps_offsets:
+            super().sequence_lost(where, reason)
+        what = f"{where.target}: {reason}: another process may write there as this flow"
+        self._effects.append(Hold(where, f"{what}; the next epoch, or a restart, tries it again"))
+
+    def read_back(self, buffer: AlignedBuffer, batch: Batch, came_at_ms: int) -> None:
+        """The answer to the batch, which came then, does not tell whether it is what stands at its offsets."""
+        self._read_back.add(buffer, batch, came_at_ms)
+
+    def _take_read_back(self, batches: list[Sent], outcome: Outcome) -> None:
+        if outcome.error is not None and not isinstance(outcome.error, SparkMirrorError):
+            raise outcome.error
+        for sent in batches:
+            buffer, other = sent.buffer, (outcome.result or {}).get(sent.first)
+            if outcome.error is not None:
+                buffer.refuse(sent.batch, in_doubt=False)
+                self.sequence_lost(buffer, f"what stands at offset {sent.first} was not read back: {outcome.error}")
+            elif other is not None:
+                buffer.refuse(sent.batch, in_doubt=False)
+                clause = f"the target has something else at offset {other} of {buffer.target} than its source"
+                self._effects.extend(hold_misplaced(buffer, other, clause))
+            else:
+                self._effects.extend((GoOn(buffer, sent.batch, sent.first, sent.came_at_ms), Offer(buffer)))
 
     def _take_filled(self, source: TopicPartition, outcome: Outcome) -> None:
         buffer, hole = self._filling.pop(source)
@@ -177,6 +212,7 @@ class AlignedBatches(NextBatches):
         topic was made again: the task begins again, at the new log's beginning."""
         if isinstance(buffer, AlignedBuffer) and not buffer.goes_on_in(self._brokers.topic_id(buffer.append.topic)):
             self._guarantee.sequence_lost(buffer, "its topic was deleted and made again")
+            return None
         batch = super().take(buffer)
         if batch is None and isinstance(buffer, AlignedBuffer) and buffer.hole is not None and not buffer.is_failed:
             assert isinstance(self._guarantee, AlignedOffsets), "`pipeline.produce.assembly` puts them together"

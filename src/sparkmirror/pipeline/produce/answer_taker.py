@@ -72,7 +72,7 @@ class AnswerTaker:
         """
         extent, base_offset = buffer.extent, produced.base_offset
         if not (produced.error or extent is None or _is_own(buffer)) and 0 < extent.end <= base_offset:
-            self._go_on(buffer, batch, base_offset, came_at_ms)
+            self.go_on(buffer, batch, base_offset, came_at_ms)
             return
         outcome = self._judge(buffer, batch, produced, now)
         if outcome is BatchOutcome.DONE:
@@ -89,12 +89,16 @@ class AnswerTaker:
         elif outcome is BatchOutcome.FENCED:
             self._guarantee.fenced(buffer)
         elif outcome is BatchOutcome.RESTART:
-            self._guarantee.sequence_lost(buffer, describe(produced))
+            self._lose(buffer, batch, describe(produced))
         else:
             buffer.refuse(batch, in_doubt=leaves_doubt(produced.error))
             if batch.in_doubt:
                 self._guarantee.refused_in_doubt(buffer)
             self._refuse(buffer, batch, produced)
+
+    def _lose(self, buffer: PartitionBuffer, batch: Batch, reason: str) -> None:  # noqa: ARG002
+        """The target does not know the sequence of the batch's producer."""
+        self._guarantee.sequence_lost(buffer, reason)
 
     def _judge(self, buffer: PartitionBuffer, batch: Batch, produced: ProducedPartition, now: float) -> BatchOutcome:
         outcome = judge(produced.error, is_head=buffer.head is batch)
@@ -116,7 +120,7 @@ class AnswerTaker:
             self._task_metrics.acknowledged(self._routing.source_of(batch), batch, now_ms)
             self._routing.acknowledge(buffer, buffer.succeed(batch, base_offset))
             return
-        self._go_on(buffer, batch, base_offset, came_at_ms)
+        self.go_on(buffer, batch, base_offset, came_at_ms)
 
     def _watch_ledger(self, ledger: PartitionBuffer, stored: list[Batch]) -> None:
         """A batch that comes to stand below the one before it says that the log was cut, or its topic made again."""
@@ -132,7 +136,7 @@ class AnswerTaker:
                 self._progress.store_again()
             self._ledger_ends[ledger.target] = batch.base_offset + batch.records
 
-    def _go_on(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
+    def go_on(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
         """A batch of a source partition has its place on the target."""
         self._task_metrics.acknowledged(buffer.source, batch, came_at_ms or self._clock.time_ns() // 1_000_000)
         moved = buffer.succeed(batch, base_offset)

@@ -22,7 +22,7 @@ class BatchOutcome(Enum):
     FAILED = "the partition is isolated"
 
 
-_OUT_OF_ORDER_SEQUENCE = 45
+OUT_OF_ORDER_SEQUENCE = 45
 DUPLICATE_SEQUENCE = 46
 _DONE = frozenset({0, DUPLICATE_SEQUENCE})  # written before, base offset unknown
 _RETRY = frozenset({7, 13, 14, 19, 20, CONCURRENT_TRANSACTIONS, 56, 89})
@@ -58,7 +58,7 @@ def judge(error: int, *, is_head: bool) -> BatchOutcome:
     """
     if error in _DONE:
         return BatchOutcome.DONE
-    if error == _OUT_OF_ORDER_SEQUENCE:
+    if error == OUT_OF_ORDER_SEQUENCE:
         return BatchOutcome.RESTART if is_head else BatchOutcome.RETRY
     if error in _RETRY:
         return BatchOutcome.RETRY

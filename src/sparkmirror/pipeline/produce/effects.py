@@ -72,6 +72,15 @@ class RefusePositions(NamedTuple):
     ledger: PartitionBuffer
 
 
+class GoOn(NamedTuple):
+    """The batch stands at `base_offset`, by more than its answer, which came at `came_at_ms`."""
+
+    buffer: PartitionBuffer
+    batch: Batch
+    base_offset: int
+    came_at_ms: int
+
+
 class Advance(NamedTuple):
     """The target has acknowledged all before the partition's position, and these batches of it are to be mapped."""
 
@@ -116,7 +125,7 @@ class RollBack(NamedTuple):
 
 
 Effect = (
-    Offer | BackOff | Fail | Hold | NoteMisplaced | Settle | Evict | InDoubt | RefusePositions | Advance | Refuse
+    Offer | BackOff | Fail | Hold | NoteMisplaced | Settle | Evict | InDoubt | RefusePositions | GoOn | Advance | Refuse
     | Absent | Speak | Abort | Commit | RollBack
 )  # fmt: skip
 Effects = deque[Effect]

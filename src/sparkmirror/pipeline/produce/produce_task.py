@@ -213,8 +213,7 @@ class ProduceTask:
 
     @property
     def may_leave_answers(self) -> bool:
-        """Whether the answers that are due may be read a moment later, with the next announcement: nothing waits for
-        them. Two wake-ups of this thread then become one."""
+        """Whether due answers may be read with the next announcement, at one wake-up: nothing waits for them."""
         return self._direct.is_open and not self._effects and not self.has_timers and self._dispatch.may_leave_answers
 
     @property
@@ -315,6 +314,8 @@ class ProduceTask:
         match effect:
             case wanted.Offer(buffer):
                 self._dispatch.offer(buffer)
+            case wanted.GoOn(buffer, batch, base_offset, came_at_ms):
+                self._answer_taker.go_on(buffer, batch, base_offset, came_at_ms)
             case wanted.Advance(buffer, mapped):
                 self._progress.map_batches(buffer.source, mapped)
                 self._isolation.after_progress(buffer)

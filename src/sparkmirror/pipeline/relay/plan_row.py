@@ -22,7 +22,7 @@ class PlanRow:
 
     `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
     number, producer id and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an
-    attempt before this one has marked its last position with.
+    attempt before this one has marked its last position with, and `attempt` counts those before.
     """
 
     task: int
@@ -38,6 +38,7 @@ class PlanRow:
     spare: tuple[int, int, int] | None = None
     sizing: str = ""
     marks_from: int = 0
+    attempt: int = 0
 
     @property
     def transactional_task(self) -> int:
@@ -77,5 +78,6 @@ def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned,
         spare=plan.spare,
         sizing=plan.sizing,
         marks_from=plan.marks_from,
+        attempt=plan.attempt,
     )
     return Row(PLAN, payload=encode(told))

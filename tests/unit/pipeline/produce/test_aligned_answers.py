@@ -1,21 +1,27 @@
 """Where the target's log has put the batches of a flow that keeps offsets: acknowledged, doubted, or held."""
 
 import selectors
+import time
+from collections.abc import Callable, Hashable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 
+from sparkmirror.batch.header import HEADER_BYTES, parse_header
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.control.assignment import Append, Assigned
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
+from sparkmirror.kafka.background import Outcome
+from sparkmirror.kafka.wire.batch_owners import OwnedBatch, OwnerReader
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.aligned_offsets import AlignmentOptions
+from sparkmirror.pipeline.produce.answers import DUPLICATE_SEQUENCE, OUT_OF_ORDER_SEQUENCE
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.effects import Hold, NoteMisplaced
 from sparkmirror.pipeline.produce.produce_task import ProduceTask
@@ -28,31 +34,70 @@ from sparkmirror.policy.fillers import MARKERS
 
 WHERE, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 TOPIC_ID = UUID(int=2)
+NOW_MS = time.time_ns() // 1_000_000
 LONG = 60.0
 """Seconds between a look-up of the topic and its first batch."""
 
 
+class Log(NamedTuple):
+    """What the target's log has, and the work that reads it."""
+
+    batches: list[OwnedBatch]
+    due: list[tuple[Hashable, Callable[[], Any]]]
+
+    def has(self, *batches: bytes) -> None:
+        self.batches[:] = [OwnedBatch(parse_header(one, 0), memoryview(one)) for one in batches]
+
+    def read(self, parts: Parts) -> None:
+        for key, work in self.due[:]:
+            self.due.remove((key, work))
+            try:
+                outcome = Outcome(key, work(), None)
+            except SparkMirrorError as error:
+                outcome = Outcome(key, None, error)
+            parts.guarantee.take(outcome)
+
+
 @pytest.fixture
-def parts() -> Parts:
-    """A task with one partition, and a connection to a broker that takes batches by their topic's name."""
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    log = Log([], [])
+
+    def read(_: object, first: int, stop: int) -> Iterator[OwnedBatch]:
+        if not log.batches:
+            raise ClusterUnreachable("the leader is away")
+        return iter([one for one in log.batches if one.first < stop and first < one.stop])
+
+    monkeypatch.setattr(OwnerReader, "read", read)
+    return log
+
+
+@pytest.fixture
+def parts(request: pytest.FixtureRequest, log: Log) -> Parts:
+    """A task with one partition, and a connection to a broker that takes batches by their topic's name; the parameter
+    counts the task's attempts before."""
     nowhere: Any = None
+    background: Any = SimpleNamespace(submit=lambda key, work, _: log.due.append((key, work)))
     older: Any = SimpleNamespace(by_id=False)
     progress = ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1.0)
     alignment = AlignmentOptions(Cluster("B", {"bootstrap.servers": "nowhere:1"}), MARKERS, "fillers-")
     options = SenderOptions(nowhere, progress, alignment=alignment)
     taken = ((Assigned(WHERE, 0, append=Append(4711, 0, REMOTE.topic, TOPIC_ID)), -1),)
-    plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, taken)
-    made = assemble(options, plan, None, nowhere, selectors.DefaultSelector())
+    plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, taken, attempt=getattr(request, "param", 0))
+    made = assemble(options, plan, None, background, selectors.DefaultSelector())
     made.gate.take_plan(plan)
     made.brokers._connections[1, 0] = older
     return made
 
 
-def sent(parts: Parts, first: int = 0) -> tuple[AlignedBuffer, Batch]:
+def record(value: bytes = b"v", first: int = 0, at_ms: int = NOW_MS) -> bytes:
+    return encode_batch([(None, value)], base_offset=first, timestamp=at_ms)
+
+
+def sent(parts: Parts, first: int = 0, at_ms: int = NOW_MS) -> tuple[AlignedBuffer, Batch]:
     """The next record has gone out, long after the topic was looked up."""
     buffer = parts.gate.buffers[WHERE]
     assert isinstance(buffer, AlignedBuffer)
-    data = memoryview(bytearray(encode_batch([(None, b"v")], base_offset=first)))
+    data = memoryview(bytearray(record(first=first, at_ms=at_ms)))
     buffer.accept(QueuedRecords(data, first, first + 1, lambda: None))
     batch = buffer.next_batch(7, 3)
     assert batch is not None
@@ -60,8 +105,10 @@ def sent(parts: Parts, first: int = 0) -> tuple[AlignedBuffer, Batch]:
     return buffer, batch
 
 
-def answer(parts: Parts, buffer: AlignedBuffer, batch: Batch, base_offset: int, append_time_ms: int = -1) -> None:
-    produced = ProducedPartition(REMOTE.topic, 0, 0, base_offset, "", append_time_ms)
+def answer(
+    parts: Parts, buffer: AlignedBuffer, batch: Batch, base_offset: int, append_time_ms: int = -1, error: int = 0
+) -> None:
+    produced = ProducedPartition(REMOTE.topic, 0, error, base_offset, "", append_time_ms)
     parts.answer_taker.take(buffer, batch, produced, batch.sent_at + 1)
 
 
@@ -72,11 +119,102 @@ def test_a_first_batch_long_after_the_topic_was_looked_up_is_acknowledged_by_its
     assert (buffer.acknowledged, buffer.idle, list(parts.effects)) == (1, True, [])
 
 
-def test_a_batch_that_the_log_had_already_ends_the_task_s_attempt(parts: Parts) -> None:
+@pytest.mark.parametrize(
+    ("at_ms", "append_time_ms"), [(NOW_MS, NOW_MS), (-1, -1)], ids=["a time in the answer", "records without a time"]
+)
+def test_a_batch_that_the_log_may_have_had_is_acknowledged_once_it_was_read_back(
+    parts: Parts, log: Log, at_ms: int, append_time_ms: int
+) -> None:
+    buffer, batch = sent(parts, at_ms=at_ms)
+    answer(parts, buffer, batch, 0, append_time_ms)
+    assert (buffer.acknowledged, buffer.quiet) == (0, False)
+    buffer.evict()  # the reader's memory is another's by the time that the log is read
+    batch.data[HEADER_BYTES:] = bytes(len(batch.data) - HEADER_BYTES)
+    log.has(record(b"before", first=-1), record(), record(b"behind", first=1))
+    log.read(parts)
+    ProduceTask(parts).apply()
+    assert (buffer.acknowledged, buffer.is_failed) == (1, False)
+
+
+def test_what_compaction_has_left_of_a_batch_on_the_target_is_no_other_content(parts: Parts, log: Log) -> None:
     buffer, batch = sent(parts)
-    with pytest.raises(SparkMirrorError, match="the log had records of offset 0 already; the task starts again"):
-        answer(parts, buffer, batch, 0, append_time_ms=1_790_000_000_000)
+    answer(parts, buffer, batch, 0, NOW_MS)
+    log.has(record(b"behind", first=1))
+    log.read(parts)
+    ProduceTask(parts).apply()
+    assert buffer.acknowledged == 1
+
+
+@pytest.mark.parametrize("at_ms", [NOW_MS, -1], ids=["a time in the answer", "records without a time"])
+def test_a_late_record_in_a_batch_s_place_holds_the_partition_with_its_offset(
+    parts: Parts, log: Log, at_ms: int
+) -> None:
+    """A process that slept had read it before the source lost it."""
+    buffer, batch = sent(parts, at_ms=at_ms)
+    answer(parts, buffer, batch, 0, at_ms)
+    log.has(record(b"late"))
+    log.read(parts)
+    note, hold = parts.effects
+    assert isinstance(note, NoteMisplaced) and isinstance(hold, Hold)
+    assert note.found == (TOPIC_ID, 0)
+    assert hold.reason == f"the target has something else at offset 0 of A.orders-0 than its source; {REBUILD}"
+    ProduceTask(parts).apply()
+    assert (buffer.acknowledged, buffer.is_held, parts.progress.misplaced.are_due) == (0, True, True)
+
+
+def test_batches_that_come_while_one_is_read_back_are_read_in_one_go(parts: Parts, log: Log) -> None:
+    (buffer, first), rest = sent(parts), []
+    answer(parts, buffer, first, 0)
+    for at in range(1, 4):
+        rest.append(sent(parts, at)[1])
+        answer(parts, buffer, rest[-1], at, NOW_MS)
+    log.has(*(record(first=at) for at in range(4)))
+    assert len(log.due) == 1
+    log.read(parts)
+    assert len(log.due) == 1
+    log.read(parts)
+    ProduceTask(parts).apply()
+    assert (buffer.acknowledged, log.due) == (4, [])
+
+
+def test_what_a_partition_has_dropped_meanwhile_is_not_acknowledged_by_what_was_read(parts: Parts, log: Log) -> None:
+    buffer, batch = sent(parts)
+    answer(parts, buffer, batch, 0, NOW_MS)
+    buffer.rewind()
+    log.has(record())
+    log.read(parts)
+    assert (buffer.acknowledged, list(parts.effects)) == (0, [])
+
+
+def test_a_batch_that_cannot_be_read_back_ends_the_task_s_attempt(parts: Parts, log: Log) -> None:
+    buffer, batch = sent(parts)
+    answer(parts, buffer, batch, 0, NOW_MS)
+    with pytest.raises(SparkMirrorError, match="at offset 0 was not read back: the leader is away; the task starts"):
+        log.read(parts)
     assert buffer.acknowledged == 0
+
+
+LOST = (OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE)
+
+
+@pytest.mark.parametrize("error", LOST)
+def test_a_task_whose_place_in_a_log_is_another_s_begins_again(parts: Parts, error: int) -> None:
+    buffer, batch = sent(parts)
+    with pytest.raises(SparkMirrorError, match="the task starts again"):
+        answer(parts, buffer, batch, -1, error=error)
+
+
+@pytest.mark.parametrize("parts", [5], indirect=True)
+@pytest.mark.parametrize("error", LOST)
+def test_a_task_that_has_begun_again_often_enough_holds_the_partition_and_goes_on(parts: Parts, error: int) -> None:
+    """Else who writes as this flow keeps all other partitions of the task from their work, and Spark ends the query."""
+    buffer, batch = sent(parts)
+    answer(parts, buffer, batch, -1, error=error)
+    ProduceTask(parts).apply()
+    assert (buffer.is_held, buffer.quiet, buffer.idle, buffer.acknowledged) == (True, True, True, 0)
+    assert buffer.reason.endswith(
+        ": another process may write there as this flow; the next epoch, or a restart, tries it again"
+    )
 
 
 def test_a_batch_that_stands_elsewhere_holds_its_partition_unacknowledged(parts: Parts) -> None:

@@ -45,7 +45,7 @@ def test_fills_that_wait_for_a_dead_broker_do_not_keep_a_look_up_waiting(monkeyp
     monkeypatch.setattr(HoleFiller, "fill", blocks)
     background = Background(woken.set)
     options = AlignmentOptions(Cluster("B", {"bootstrap.servers": "127.0.0.1:9"}), MARKERS, "a-")
-    plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0)
+    plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0, attempt=0)
     progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
     ledger_flush: Any = None
     metrics: Any = None
@@ -77,7 +77,7 @@ def test_a_hole_that_holds_something_else_holds_its_partition_and_is_noted(
     woken, effects = threading.Event(), Effects()
     background = Background(woken.set)
     options = AlignmentOptions(Cluster("B", {"bootstrap.servers": "127.0.0.1:9"}), MARKERS, "a-")
-    plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0)
+    plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0, attempt=0)
     progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
     metrics: Any = SimpleNamespace(fills=lambda *_: None)
     nothing: Any = None
