@@ -8,10 +8,13 @@ from confluent_kafka import KafkaException, Producer
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.broker_settings import broker_setting
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
 from sparkmirror.kafka.fencing import init_producer_ids, transactional_id, used_tasks
 from sparkmirror.model import Cluster, Connector, TopicPartition
+from sparkmirror.planning.target_ends import read_memory_ms
+from sparkmirror.policy.producer_memory import DAY_MS, MEMORY_KEY
 from sparkmirror.testing.kafka import KafkaCluster
 
 
@@ -71,3 +74,10 @@ def test_the_tasks_that_mirrormaker_had_are_found_by_their_ids(admin: Admin) -> 
         [f"{alias}-mm2-MirrorHeartbeatConnector-3", transactional_id(Connector.of_dedicated_mode(f"{alias}-other"), 1)],
     )
     assert used_tasks(admin, Connector.of_dedicated_mode(alias)) == {0, 7, 12}
+
+
+def test_a_broker_tells_a_number_of_its_own_and_nothing_that_it_does_not_know(admin: Admin) -> None:
+    (node_id,) = admin.brokers()
+    assert broker_setting(admin, node_id, MEMORY_KEY) == DAY_MS
+    assert broker_setting(admin, node_id, "no.such.setting") is None
+    assert read_memory_ms(admin) == {node_id: DAY_MS}
