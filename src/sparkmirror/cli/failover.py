@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sparkmirror.cli.file import read_file
 from sparkmirror.cli.output import show
 from sparkmirror.cli.procedure import add_endings, add_kind, confirm, end, journal_of, one_flow, rehearse, tell
+from sparkmirror.cli.seconds import check_seconds
 from sparkmirror.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def _execute_drill(args: argparse.Namespace) -> int:
     from sparkmirror.operations.cluster_pair import ClusterPair, open_sides
     from sparkmirror.operations.failover_snapshot import look
 
+    check_seconds("--drain-seconds", args.drain_seconds)
     flow = one_flow(args)
     with open_sides(flow, "failover") as cluster_pair:
         found = look(flow, cluster_pair)
@@ -80,6 +82,7 @@ def _execute_run(args: argparse.Namespace) -> int:
     from sparkmirror.operations.failover_snapshot import look
     from sparkmirror.operations.steps import give_up_step, take_steps, undo_steps
 
+    check_seconds("--drain-seconds", args.drain_seconds)
     flow = one_flow(args)
     journal = journal_of(flow, "failover")
     if end(args, journal):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sparkmirror.cli.file import read_file
 from sparkmirror.cli.output import show
 from sparkmirror.cli.procedure import add_endings, add_kind, confirm, end, journal_of, one_flow, only_flow, tell
+from sparkmirror.cli.seconds import check_seconds
 from sparkmirror.cli.verify import check_sample, tell_progress
-from sparkmirror.errors import ClusterUnreachable, ConfigError
+from sparkmirror.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
@@ -66,8 +67,7 @@ def _execute_run(args: argparse.Namespace) -> int:
     from sparkmirror.operations.steps import take_steps, undo_steps
 
     check_sample(args.sample)
-    if args.quiet_seconds < 0:
-        raise ConfigError(f"`--quiet-seconds {args.quiet_seconds:g}`: this takes a number of seconds from 0 on")
+    check_seconds("--quiet-seconds", args.quiet_seconds)
     config = read_file(args)
     flow = only_flow(config, args)
     journal = journal_of(flow, "migrate")

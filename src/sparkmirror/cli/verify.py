@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkmirror.cli.file import add_file_arguments, add_topic_pattern, add_verb, check_pattern, read_file
 from sparkmirror.cli.output import add_format, answer, say, show
+from sparkmirror.cli.seconds import check_seconds
 from sparkmirror.errors import ConfigError, SparkMirrorError
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def check_sample(percent: float) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Before hours of work, not after."""
-    if args.continuous is not None and args.continuous <= 0:
-        raise ConfigError(f"`--continuous {args.continuous:g}`: this takes a number of seconds above 0")
+    if args.continuous is not None:
+        check_seconds("--continuous", args.continuous, is_above=True)
     if args.continuous is not None and args.html is not None:
         raise ConfigError("`--continuous` and `--html` exclude each other: a page is of one comparison")
     if args.html is not None and not args.html.absolute().parent.is_dir():

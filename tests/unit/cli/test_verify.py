@@ -1,4 +1,4 @@
-"""What `sparkmirror verify` and `migrate` refuse before they ask a cluster anything."""
+"""What `sparkmirror verify`, `migrate` and `failover` refuse before they ask a cluster anything."""
 
 from pathlib import Path
 
@@ -18,6 +18,10 @@ from sparkmirror.cli.main import main
         (["verify", "--topic", "("], "is not a Java regular expression"),
         (["migrate run", "--sample", "-1"], "`--sample -1`"),
         (["migrate run", "--quiet-seconds", "-1"], "`--quiet-seconds -1`"),
+        (["migrate run", "--quiet-seconds", "nan"], "`--quiet-seconds nan`: this takes a number of seconds from 0 on"),
+        (["verify", "--continuous", "inf"], "`--continuous inf`: this takes a number of seconds above 0"),
+        (["failover run", "--drain-seconds", "nan"], "`--drain-seconds nan`"),
+        (["failover drill", "--drain-seconds", "-1"], "`--drain-seconds -1`"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(
