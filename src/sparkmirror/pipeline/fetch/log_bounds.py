@@ -10,12 +10,14 @@ from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.lookup import Span, look_up_span
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, is_another_topic
-from sparkmirror.pipeline.fetch.loss import Loss, judge_out_of_range, judge_unknown_epoch
+from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_out_of_range, judge_unknown_epoch
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 
 KEY: Final = "span"
 _DOUBTS_MAX: Final = 10
+_UNPROVED_MAX: Final = 4
+"""Each question begins with another server."""
 
 
 class LogBounds:
@@ -40,7 +42,11 @@ class LogBounds:
         if _is_former(fetch_state, span):
             fetch_state.node = None
             return
-        loss = judge_out_of_range(fetch_state.offset, fetch_state.lineage, span) or _doubt(fetch_state, span)
+        loss = judge_out_of_range(fetch_state.offset, fetch_state.lineage, span)
+        if loss is None and not _doubts(fetch_state, _DOUBTS_MAX):
+            loss = judge_unknown_epoch(fetch_state.offset, fetch_state.lineage, span)
+        elif loss is not None and _is_unproved(fetch_state, loss) and _doubts(fetch_state, _UNPROVED_MAX):
+            return
         if loss is not None:
             response_reader.lose(fetch_state, loss)
 
@@ -54,12 +60,17 @@ def _is_former(fetch_state: PartitionFetchState, span: Span) -> bool:
     return span.topic_id != NO_TOPIC_ID and NO_EPOCH < span.epoch < fetch_state.newest_epoch
 
 
-def _doubt(fetch_state: PartitionFetchState, span: Span) -> Loss | None:
-    """The position lies in the log, but the broker refused it. The broker may have been behind, and another one leads
-    now; or its log has no epoch as late as ours, and it refuses every time."""
+def _is_unproved(fetch_state: PartitionFetchState, loss: Loss) -> bool:
+    """Whether a log ends before a position of which no epoch is known, as one of MirrorMaker's or of a person: nothing
+    tells yet whether the leader is a former one, which another server may know."""
+    return loss.cause == TRUNCATED and not fetch_state.lineage.epochs
+
+
+def _doubts(fetch_state: PartitionFetchState, doubts_max: int) -> bool:
+    """Whether the broker is not believed yet, and the leader is looked up again: it may have been behind, and another
+    one leads now; or its log has no epoch as late as ours, and it refuses every time."""
     fetch_state.node = None
     fetch_state.doubts += 1
-    if fetch_state.doubts < _DOUBTS_MAX:
-        return None
-    fetch_state.doubts = 0
-    return judge_unknown_epoch(fetch_state.offset, fetch_state.lineage, span)
+    if fetch_state.doubts >= doubts_max:
+        fetch_state.doubts = 0
+    return bool(fetch_state.doubts)

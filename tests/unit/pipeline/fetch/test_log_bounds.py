@@ -82,6 +82,15 @@ def test_a_lone_broker_that_was_killed_leads_by_the_same_epoch_and_may_have_less
     assert field.told(Span(0, 90, 7, TOPIC)) == [(100, 90)]
 
 
+def test_where_no_epoch_is_known_other_servers_are_asked_before_a_log_counts_as_cut(field: Field) -> None:
+    """A position of MirrorMaker's has none: the first server that answers may be a former leader."""
+    field.fetch_state.lineage = field.fetch_state.lineage._replace(epochs=())
+    for _ in range(3):
+        assert field.told(Span(0, 80, 8, TOPIC)) == []
+        assert field.fetch_state.node is None, "the leader is looked up again"
+    assert field.told(Span(0, 80, 8, TOPIC)) == [(100, 80)]
+
+
 def test_retention_is_not_believed_of_a_former_leader_either(field: Field) -> None:
     assert field.told(Span(200, 300, 6, TOPIC)) == []
     assert field.told(Span(200, 300, 7, TOPIC)) == [(100, 200)]
