@@ -3,7 +3,7 @@
 The embedded brokers' own options make tests start fast (C1 only, serial collector); under load they would be the limit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -34,12 +34,18 @@ _CONFIG = {
 
 @contextmanager
 def bench_cluster(
-    name: str, brokers: int = 1, *, tls: bool = False, version: str = KAFKA.version
+    name: str,
+    brokers: int = 1,
+    *,
+    tls: bool = False,
+    version: str = KAFKA.version,
+    config: Mapping[str, str] | None = None,
 ) -> Iterator[KafkaCluster]:
-    """An embedded cluster whose brokers run as Kafka's own script runs them, with a heap of 1 GB (512 MB if three)."""
+    """An embedded cluster whose brokers run as Kafka's own script runs them, with a heap of 1 GB (512 MB if three);
+    `config` is for all of them."""
     heap_mb = HEAP_MB if brokers == 1 else HEAP_MB // 2
     with KafkaCluster(
-        brokers, name=name, version=version, config=_CONFIG, tls=tls, far=LINK, heap_mb=heap_mb
+        brokers, name=name, version=version, config={**_CONFIG, **(config or {})}, tls=tls, far=LINK, heap_mb=heap_mb
     ) as cluster:
         for broker in cluster.brokers:
             # Nothing is lost yet, and the last of three would wait for a majority before it stops cleanly.

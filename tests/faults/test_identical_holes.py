@@ -2,9 +2,12 @@
 that forgets what was deleted or loses its end."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
+import psutil
 import pytest
 from bench.brokers import bench_cluster
 from tests.faults.numbered import create_topic, end_offsets
@@ -19,6 +22,8 @@ from tests.scenarios.odd_logs import compacted_log, lay_logs, moved
 from tests.scenarios.test_identical_offsets import START, begin_at, places, spans
 from tests.scenarios.test_transactions import write_aborted, write_transactions
 
+from sparkmirror.kafka.clients import open_admin
+from sparkmirror.model import TopicPartition
 from sparkmirror.testing.jars import KAFKA
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -28,6 +33,9 @@ FAR = (1 << 31) - 3000
 """Sequence numbers begin again behind 2^31 - 1, among the holes of the log."""
 OLDER = "3.9.1"
 """The last release whose brokers take batches by their topic's name."""
+LATE = 30_000_000
+"""A start that takes seconds to be filled."""
+COPIED = 50_000
 TURNS = 30
 """Of six transactions each: 1,080 holes and their records in each partition."""
 
@@ -191,6 +199,52 @@ def test_empty_records_that_a_killed_broker_brings_back_are_deleted_again(
             await_ends(story, again, [START + 200])
             again.stop()
         assert_identical(story)
+        assert places(there, story.remote_topic) == places(source, story.topic)
+
+
+def strike_behind_the_start(story: Story, run: Run, start: int) -> None:
+    """Kill the run's whole tree in the moment in which the target's log begins at `start`."""
+    where = TopicPartition(story.remote_topic, 0)
+    run.wait_until(lambda: end_offsets(story.target, story.remote_topic, 1)[0] > 0, "the start is being filled")
+    with open_admin(story.cluster(), "test") as admin:
+        known = run.processes()
+        assert admin.earliest_offsets([where]).of(where) == 0, "the planner is among the processes, and fills yet"
+        ends_at = monotonic() + 120
+        while admin.earliest_offsets([where]).of(where) != start:
+            assert run.running and monotonic() < ends_at, run.errors
+    for process in known:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    run.destroy()
+
+
+@pytest.mark.parametrize("strikes_broker", [False, True], ids=["mirror", "mirror-and-broker"])
+def test_a_mirror_killed_right_behind_the_deletion_of_empty_records_is_gone_on_from_where_the_log_begins(
+    tmp_path: Path, source_cluster: KafkaCluster, unique: Callable[[str], str], strikes_broker: bool
+) -> None:
+    """Nothing was mirrored yet, nor a position stored. The broker has forgotten the deletion, if it is killed too."""
+    with KafkaCluster(name="forgetful") as target:
+        story = Story(tmp_path, source_cluster.bootstrap_servers, target.bootstrap_servers, unique("A"), unique("late"))
+        story = replace(story, partitions=1)
+        source, there = ({"bootstrap.servers": servers} for servers in (story.source, story.target))
+        make_topics(source, {story.topic: 1})
+        begin_at(source, story.topic, LATE)
+        write(source, story.topic, numbered(0, COPIED, size_bytes=100))
+        (broker,) = target.brokers
+        with story.run(lines=lines_of(story)) as run:
+            strike_behind_the_start(story, run, LATE)
+            if strikes_broker:
+                broker.kill()
+                broker.start()
+        ((begin, end),) = spans(there, story.remote_topic, 1).values()
+        assert begin == (0 if strikes_broker else LATE)
+        assert LATE <= end < LATE + COPIED, "the kill came before all was mirrored"
+        assert story.positions() == [0], "and before a position was stored"
+        with story.run(lines=lines_of(story)) as again:
+            await_ends(story, again, [LATE + COPIED])
+            again.stop()
+        assert_identical(story)
+        assert spans(there, story.remote_topic, 1) == {0: (LATE, LATE + COPIED)}
         assert places(there, story.remote_topic) == places(source, story.topic)
 
 

@@ -84,7 +84,7 @@ def test_two_logs_that_parted_several_times_are_followed_back_to_what_they_share
     story = from_three
     create_unsafe(story.source, story.topic)
     _write(story, RECORDS)
-    _await_copies(three_brokers)
+    await_copies(three_brokers)
     three_brokers.broker(FOLLOWER).kill()
     _write(story, LOST, first=1000)
     _mirror_all(story, RECORDS + LOST)
@@ -168,7 +168,7 @@ def create_unsafe(bootstrap: str, topic: str) -> None:
 def lose_the_end(cluster: KafkaCluster, copy_more: Callable[[], None]) -> None:
     """What `copy_more` brings about is only on the leader, which dies; the follower leads without it, and with all that
     was there before."""
-    _await_copies(cluster)
+    await_copies(cluster)
     cluster.broker(FOLLOWER).kill()
     copy_more()
     cluster.broker(LEADER).kill()
@@ -177,7 +177,7 @@ def lose_the_end(cluster: KafkaCluster, copy_more: Callable[[], None]) -> None:
     cluster.wait_ready()
 
 
-def _await_copies(cluster: KafkaCluster) -> None:
+def await_copies(cluster: KafkaCluster) -> None:
     """Until all replicas are in sync: on a busy machine a broker that was late with its heartbeat has left the others,
     and lacks what was acknowledged meanwhile."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
