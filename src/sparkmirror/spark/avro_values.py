@@ -39,8 +39,24 @@ class AvroValues:
     def read(self, values: pa.Array) -> pa.Array:
         """Data of the reader's schema, or the text of JSON without one; null for what is no such value, or cannot be
         resolved."""
-        found = [self._datum(value) for value in values.cast(pa.binary()).to_pylist()]
+        written = values.cast(pa.binary()).to_pylist()
+        found = [self._datum(value) for value in written]
+        try:
+            return self._column(found)
+        except Exception:  # Arrow's, for one datum that its type does not hold
+            return self._column([self._fitting(*pair) for pair in zip(written, found, strict=True)])
+
+    def _column(self, found: Sequence[Any]) -> pa.Array:
         return pa.array(found, self._stored).cast(self._kind)
+
+    def _fitting(self, value: bytes | None, datum: Any) -> Any:
+        """The datum, or null for one that the column's type does not hold: a time, or a decimal of too many digits."""
+        try:
+            self._column([datum])
+        except Exception as problem:
+            self._say(number_of(value or b"") or 0, f"{type(problem).__name__}: {problem}")
+            return None
+        return datum
 
     def _datum(self, value: bytes | None) -> Any:
         number = None if value is None else number_of(value)

@@ -85,11 +85,7 @@ def test_what_cannot_be_read_is_null_and_said_once(registry: SchemaRegistry, cap
 
 def test_times_are_those_of_the_reader_s_logical_types(registry: SchemaRegistry) -> None:
     def schema(*kinds: Any) -> dict[str, Any]:
-        fields = [{"name": f"f{at}", "type": kind} for at, kind in enumerate(kinds)]
-        return {"type": "record", "name": "Times", "fields": fields}
-
-    def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
-        return {"type": kind, "logicalType": name} | more
+        return times(**{f"f{at}": kind for at, kind in enumerate(kinds)})
 
     decimal = logical("bytes", "decimal", precision=6, scale=2)
     zoned, local = (logical("long", name) for name in ("timestamp-millis", "local-timestamp-millis"))
@@ -104,6 +100,32 @@ def test_times_are_those_of_the_reader_s_logical_types(registry: SchemaRegistry)
     for writer in (schema(*plain), schema(*kinds)):
         (found,) = read(registry, schema(*kinds), value(registry, writer, datum, "times-value"))
         assert list(found.values()) == wanted
+
+
+def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name} | more
+
+
+def times(**kinds: Any) -> dict[str, Any]:
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    return {"type": "record", "name": "Times", "fields": fields}
+
+
+def test_a_time_or_a_decimal_beyond_its_type_is_null_for_its_record_alone(
+    registry: SchemaRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    amount = logical("bytes", "decimal", precision=4, scale=2)
+    schema = times(at=logical("long", "timestamp-millis"), amount=amount)
+    stored = [(1_500, b"\1"), (1 << 62, b"\1"), (-(1 << 62), b"\1"), (1_500, b"\x7f\xff"), (2_500, b"\2")]
+    values = [value(registry, schema, {"at": at, "amount": of}, "bounds-value") for at, of in stored]
+    with caplog.at_level(logging.WARNING):
+        found = read(registry, schema, *values)
+    second = datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+    assert found == [
+        {"at": second, "amount": Decimal("0.01")}, None, None, None,
+        {"at": second.replace(second=2), "amount": Decimal("0.02")},
+    ]  # fmt: skip
+    assert caplog.text.count("is read as null") == 1 and "ArrowInvalid" in caplog.text
 
 
 def test_json_is_what_was_written(registry: SchemaRegistry) -> None:
@@ -167,6 +189,39 @@ def test_data_that_do_not_fit_are_not_written() -> None:
     fitting = pa.array([{"id": 1, "note": "x", "tags": {}}], SchemaText(json.dumps(NEW)).types()[1])
     assert write(schema, fitting, [None], head_of) == [MISFIT + b"its subject is null"]
     assert not asked, "nothing is registered for what is not written"
+
+
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+INTS = st.integers(-(1 << 31), (1 << 31) - 1)
+LOGICAL = {
+    "millis": (logical("long", "timestamp-millis"), LONGS, lambda one: abs(one * 1000) < 1 << 63),
+    "local": (logical("long", "local-timestamp-millis"), LONGS, lambda one: abs(one * 1000) < 1 << 63),
+    "micros": (logical("long", "timestamp-micros"), LONGS, lambda _: True),
+    "day": (logical("int", "date"), INTS, lambda _: True),
+    "amount": (
+        logical("bytes", "decimal", precision=4, scale=2),
+        st.integers(-(1 << 15), (1 << 15) - 1).map(lambda one: one.to_bytes(2, "big", signed=True)),
+        lambda one: abs(int.from_bytes(one, "big", signed=True)) < 10_000,
+    ),
+}
+"""A schema, what is stored by it, and whether Spark's type holds that."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(LOGICAL)),
+    rows=st.data(),
+)
+def test_each_value_of_a_logical_type_is_read_as_it_is_or_as_null(
+    registry: SchemaRegistry, kind: str, rows: st.DataObject
+) -> None:
+    schema, stored, is_held = LOGICAL[kind]
+    near = stored if kind == "amount" else st.one_of(stored, st.integers(-(1 << 31), (1 << 31) - 1))
+    given_rows = rows.draw(st.lists(near, max_size=5))
+    values = [value(registry, times(f=schema), {"f": one}, f"{kind}-value") for one in given_rows]
+    text = SchemaText(json.dumps(times(f=schema)))
+    found = AvroValues(ids_of(registry), text).read(pa.array(values, pa.binary()))
+    assert found.is_valid().to_pylist() == [is_held(one) for one in given_rows]
 
 
 DATA = st.fixed_dictionaries(
