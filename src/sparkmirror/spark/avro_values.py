@@ -138,20 +138,20 @@ def write(
     """Each datum by the schema, behind the head that its subject has; null for null. MISFIT and the reason for one that
     does not fit, or whose schema the target's registry refuses: whether that is an error is not known here
     (`spark.marked_values`). `head_of` is asked only for what fits, since it registers the schema."""
-    rows = map(turn_of(data.type, _dict) or _same, data.to_pylist())
+    turn = turn_of(data.type, _dict) or _same
     return [
-        None if datum is None else _encoded(schema, datum, subject, head_of)
-        for datum, subject in zip(rows, subjects, strict=True)
+        _encoded(schema, one, turn, subject, head_of) if one.is_valid else None
+        for one, subject in zip(data, subjects, strict=True)
     ]
 
 
-def _encoded(schema: Any, datum: Any, subject: str | None, head_of: Callable[[str], bytes]) -> bytes:
+def _encoded(schema: Any, one: pa.Scalar, turn: Turn, subject: str | None, head_of: Callable[[str], bytes]) -> bytes:
     from fastavro import schemaless_writer
 
     content = io.BytesIO()
     try:
-        schemaless_writer(content, schema, datum, strict_allow_default=True)
-    except Exception as problem:  # fastavro raises what its writer meets
+        schemaless_writer(content, schema, turn(one.as_py()), strict_allow_default=True)
+    except Exception as problem:  # fastavro's, or Python's for a time that its types do not hold
         return MISFIT + f"its data cannot be written as Avro: {type(problem).__name__}: {problem}".encode()
     if subject is None:
         return MISFIT + b"its subject is null"
