@@ -87,6 +87,16 @@ def _timestamps(rows: pa.RecordBatch, now_ms: int) -> NDArray[np.int64]:
     return np.where(micros.is_null().to_numpy(zero_copy_only=False), now_ms, milliseconds)
 
 
+def _names(topics: pa.Array) -> list[str]:
+    try:
+        return list(topics.to_pylist())
+    except UnicodeDecodeError as problem:
+        raise ClusterError(
+            f"A row that was to be written has the topic {problem.object!r}, which is no text, in its column `topic`.",
+            "Spark makes text of any bytes. Filter such rows: is_valid_utf8(topic).",
+        ) from None
+
+
 class Placement:
     """Where records go. `size_of` gives the number of a topic's partitions; `topic`, if not empty, is that of all."""
 
@@ -114,7 +124,7 @@ class Placement:
                 "Filter such rows, or set the option topic.",
             )
         codes = topics.indices.to_numpy()
-        for code, name in enumerate(topics.dictionary.to_pylist()):
+        for code, name in enumerate(_names(topics.dictionary)):
             yield name, np.flatnonzero(codes == code)
 
     def _partitions(

@@ -89,6 +89,12 @@ def test_what_has_no_place_is_refused() -> None:
         lanes(rows(value=pa.array([b"v"]), topic=pa.array([None], pa.string())))
 
 
+def test_a_topic_whose_name_is_no_text_is_a_sentence() -> None:
+    names = pa.array([b"orders", b"a\xff"]).view(pa.string())
+    with pytest.raises(ClusterError, match=r"has the topic b'a\\xff', which is no text"):
+        lanes(rows(value=pa.array([b"1", b"2"]), topic=names))
+
+
 @pytest.mark.parametrize(
     ("columns", "topic", "said"),
     [

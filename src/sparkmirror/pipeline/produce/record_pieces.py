@@ -151,7 +151,14 @@ def _topics(
     if topics.indices.null_count:
         at = rows.column("offset")[topics.indices.is_null().index(True).as_py()]
         raise Unroutable(f"{origin.source}: the transforms give the record at offset {at} no topic")
-    return topics.dictionary.to_pylist(), topics.indices.to_numpy()
+    codes = topics.indices.to_numpy()
+    try:
+        return topics.dictionary.to_pylist(), codes
+    except UnicodeDecodeError as problem:  # Spark makes text of any bytes
+        code = topics.dictionary.cast(pa.binary()).to_pylist().index(problem.object)
+        at = rows.column("offset")[codes.tolist().index(code)]
+        what = f"a topic whose name is no text: {problem.object!r}"
+        raise Unroutable(f"{origin.source}: the transforms send the record at offset {at} to {what}") from None
 
 
 def _partitions(

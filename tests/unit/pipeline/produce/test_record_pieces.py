@@ -183,3 +183,11 @@ def test_a_topic_that_cannot_be_is_refused(topic: str) -> None:
 def test_a_record_without_a_topic_is_refused_with_its_offset() -> None:
     with pytest.raises(Unroutable, match="give the record at offset 1 no topic"):
         make_pieces([rows({}, {"topic": None})], NOTHING_KEPT, ORIGIN, no_sizes)
+
+
+def test_a_topic_whose_name_is_no_text_is_refused_with_its_first_record() -> None:
+    batch = rows({}, {"topic": "ab"}, {"topic": "x"}, {"topic": "ab"})
+    names = pa.array([b"A.orders", b"a\xff", b"x", b"a\xff"]).view(pa.string())
+    broken = batch.set_column(batch.schema.get_field_index("target_topic"), "target_topic", names)
+    with pytest.raises(Unroutable, match=r"orders-1: .* at offset 1 to a topic whose name is no text: b'a\\xff'"):
+        sorted_out([broken])
