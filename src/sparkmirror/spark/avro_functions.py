@@ -7,8 +7,9 @@ cannot be written is a marked value (`spark.marked_values`).
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ from sparkmirror.spark.plan_check import refuse
 from sparkmirror.spark.registry_client import RegistryClient, Schema, texts_referred
 from sparkmirror.spark.schema_ids import MAGIC, ids_of
 
+_PARSED_MAX: Final = 100
 _EXTRA = "pip install 'sparkmirror[avro]', also where Spark's executors run"
 
 
@@ -43,7 +45,7 @@ def register_avro_functions(spark: SparkSession, flow: FlowConfig) -> None:
             raise refuse(one.source, "needs the package fastavro, which is not installed", _EXTRA)
         schema, text = _look_up(registries, one)
         kind = from_arrow_type(_type_of(one, text))
-        reader, writer = _reader(registries, name, text), _writer(registries, name, schema)
+        reader, writer = _reader(registries, name, text), _writer(registries, name, schema, text)
         spark.udf.register(f"from_avro_{one.name}", arrow_udf(reader, kind))
         spark.udf.register(f"to_avro_{one.name}", arrow_udf(writer, "binary"))
 
@@ -86,14 +88,20 @@ def _reader(registries: SchemaRegistries, flow: str, reader: SchemaText | None) 
     return read
 
 
-def _writer(registries: SchemaRegistries, flow: str, schema: Schema) -> Callable[..., pa.Array]:
+@lru_cache(maxsize=_PARSED_MAX)
+def _parsed(text: SchemaText) -> Any:
+    return text.parse()
+
+
+def _writer(registries: SchemaRegistries, flow: str, schema: Schema, text: SchemaText) -> Callable[..., pa.Array]:
+    """`text` is that of the schema: no registry is asked for it again."""
+
     def to_avro(data: pa.Array, subjects: pa.Array) -> pa.Array:
         ids = ids_of(registries, flow)
-        parsed: Any = ids.text_of(schema).parse()
 
         def head_of(subject: str) -> bytes:
             return MAGIC + ids.target_id(schema, subject).to_bytes(4, "big")
 
-        return pa.array(write(parsed, data, subjects.to_pylist(), head_of), pa.binary())
+        return pa.array(write(_parsed(text), data, subjects.to_pylist(), head_of), pa.binary())
 
     return to_avro
