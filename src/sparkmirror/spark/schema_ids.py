@@ -8,7 +8,7 @@ bytes behind. Registered for a flow's expressions by `spark.record_plan`; they r
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -31,12 +31,22 @@ _ASK_AGAIN_SECONDS: Final = 30.0
 """After which an id that the source's registry did not have is asked for again."""
 _REFUSED_SECONDS: Final = 2.0
 """For which a refusal is not asked about again: each record of a batch may meet it."""
+_CONFIRM_SECONDS: Final = 300.0
+"""After which the target's registry is asked again for an id: it may have been set up again, or restored."""
+_SILENT_SECONDS: Final = 60.0
+"""For which no id is confirmed after a registry has not answered: each try may take long."""
 _KNOWN_MAX: Final = 10_000
-"""Ids that are kept; a value that is no such record may begin with any."""
+"""Ids that are kept; a value that is no such record may begin with any, and a record may have a subject of its own."""
 _SAID_MAX: Final = 600
 """Characters of a registry's refusal before the hint: what is shown of both is limited (`spark.marked_values`)."""
 
 log = logging.getLogger(__name__)
+
+
+class _Carried(NamedTuple):
+    number: int
+    until: float
+    """When it is to be confirmed."""
 
 
 class SchemaIds:
@@ -49,7 +59,8 @@ class SchemaIds:
         self._source_url = registries.source.url
         self._schemas: dict[int | str, Schema] = {}
         self._unknown: dict[int | str, float] = {}
-        self._carried: dict[tuple[int | str, str | None], int] = {}
+        self._carried: dict[tuple[int | str, str | None], _Carried] = {}
+        self._silent_until = 0.0
         self._refused: dict[tuple[int | str, str | None], tuple[float, str, str]] = {}
         self._guids: dict[int, bytes] = {}
 
@@ -113,19 +124,37 @@ class SchemaIds:
         return MAGIC_GUID + self._guids[number] + value[GUID_END:]
 
     def _registered(self, named: int | str, schema: Schema, subject: str | None) -> int:
-        """The target's id of the schema."""
-        found = self._carried.get((named, subject))
-        if found is None:
-            self._heed_refusal(named, subject)
-            where = subject or self._subject_of(named)
-            try:
-                found = self._carried[named, subject] = int(carry_over(self._source, self._target, schema, where)["id"])
-            except RegistryRefusal as refusal:
-                until = self._clock.monotonic() + _REFUSED_SECONDS
-                self._refused[named, subject] = until, str(refusal.args[0]), refusal.hint
+        """The target's id of the schema. While the registry does not answer, one that is known counts."""
+        known = self._carried.get((named, subject))
+        if known is not None and self._clock.monotonic() < max(known.until, self._silent_until):
+            return known.number
+        self._heed_refusal(named, subject)
+        try:
+            number = self._register(named, schema, subject)
+        except RegistryRefusal as refusal:
+            self._carried.pop((named, subject), None)
+            until = self._clock.monotonic() + _REFUSED_SECONDS
+            self._refused[named, subject] = until, str(refusal.args[0]), refusal.hint
+            raise
+        except RegistryProblem:
+            if known is None:
                 raise
-            log.info("a schema of %s is %d in the target's registry.", where, found)
-        return found
+            self._silent_until = self._clock.monotonic() + _SILENT_SECONDS
+            return known.number
+        self._carried[named, subject] = _Carried(number, self._clock.monotonic() + _CONFIRM_SECONDS)
+        return number
+
+    def _register(self, named: int | str, schema: Schema, subject: str | None) -> int:
+        known = self._carried.get((named, subject))
+        where = subject or self._subject_of(named)
+        number = int(carry_over(self._source, self._target, schema, where)["id"])
+        if known is None or known.number != number:
+            log.info("a schema of %s is %d in the target's registry.", where, number)
+        self._guids.pop(number, None)  # another schema may have had it
+        for kept in (self._carried, self._refused, self._guids):
+            if len(kept) >= _KNOWN_MAX:
+                kept.clear()
+        return number
 
     def _heed_refusal(self, named: int | str, subject: str | None) -> None:
         """Raises what was refused a moment ago as an error of its own: one that is kept and raised again keeps the

@@ -15,6 +15,7 @@ from tests.schema_registry import SchemaRegistry, guid_of
 from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.errors import RegistryProblem
+from sparkmirror.spark import schema_ids
 from sparkmirror.spark.marked_values import MISFIT
 from sparkmirror.spark.schema_ids import SchemaIds
 
@@ -88,6 +89,39 @@ def test_an_unknown_id_is_asked_for_again_after_half_a_minute(source: SchemaRegi
     assert carried(ids, named(number)) == [named(number)], "it was asked for a moment ago"
     clock.now += 31
     assert carried(ids, named(number)) == [named(100)]
+
+
+def test_an_id_is_confirmed_after_five_minutes_and_counts_while_no_registry_answers(
+    source: SchemaRegistry, target: SchemaRegistry
+) -> None:
+    clock = ManualClock()
+    ids = SchemaIds(SchemaRegistries(Registry(source.url), Registry(target.url, LOGIN), LINE), clock)
+    number = source.register("orders-value", ORDER)
+    given = header(guid_of(ORDER))
+    assert carried(ids, named(number)) == [named(100)] and with_header(ids, given) == [given]
+    target.ids, target.subjects = {}, {}
+    target.register("others-value", {"schema": '"string"'})
+    target.register(SUBJECT, ORDER)  # a registry that was set up again
+    assert carried(ids, named(number)) == [named(100)], "it was confirmed a moment ago"
+    clock.now += 301
+    target.broken = 503, ""
+    target.asked.clear()
+    for _ in range(2):
+        assert carried(ids, named(number)) == [named(100)] and with_header(ids, given) == [given]
+    assert len(target.asked) == 1
+    clock.now += 61
+    target.broken = None
+    assert carried(ids, named(number)) == [named(102)] and with_header(ids, given) == [given]
+
+
+def test_no_more_ids_of_the_target_are_kept_than_of_the_source(
+    source: SchemaRegistry, ids: SchemaIds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_ids, "_KNOWN_MAX", 3)
+    number = source.register("orders-value", ORDER)
+    for at in range(10):
+        assert carried(ids, named(number), subject=f"A.orders-{at}") == [named(100)]
+    assert len(ids._carried) <= 3
 
 
 def test_an_answer_that_is_no_registry_s_is_no_unknown_schema(source: SchemaRegistry, ids: SchemaIds) -> None:
