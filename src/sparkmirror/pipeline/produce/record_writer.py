@@ -23,7 +23,7 @@ from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
 from sparkmirror.pipeline.produce.kept_records import Kept
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces, staying
-from sparkmirror.pipeline.produce.repartition import NO_TOPIC
+from sparkmirror.pipeline.produce.repartition import NO_TOPIC, SILENT
 from sparkmirror.pipeline.produce.writer import WritingTask
 from sparkmirror.pipeline.relay.options import TARGET_COLUMNS
 from sparkmirror.pipeline.relay.schema import (
@@ -184,9 +184,9 @@ log = logging.getLogger(__name__)
 
 _KNOWN_SECONDS = 60.0
 """Topics grow rarely; until the writer sees it, records of the new partitions go by their keys."""
-
-
 _ASK_AGAIN_SECONDS = 1.0
+_SILENT_SECONDS = 30.0
+"""Each try may take as long, and all partitions of the task wait for it."""
 
 
 class TopicSizes:
@@ -197,19 +197,33 @@ class TopicSizes:
         self._clock = clock
         self._admins = OpenAdmins("routed-topics")
         self._known: dict[str, tuple[int, float]] = {}
+        self._silence = ""
+        self._silent_until = 0.0
 
     def count(self, topic: str, source: TopicPartition) -> int:
         """The number of `topic`'s partitions; a topic that is not there gets as many as the mirrored topic of `source`.
-        That one the topic job makes, like its source: until it has, Unroutable is raised.
+        That one the topic job makes, like its source: until it has, Unroutable is raised. While a cluster does not
+        answer the number that is known counts, and Unroutable is raised where none is.
 
-        Raises SparkMirrorError when the target does not answer or refuses.
+        Raises SparkMirrorError when the target refuses.
         """
         count, until = self._known.get(topic, (0, 0.0))
-        if self._clock.monotonic() >= until:
-            count = self._ask(topic, source)
-            self._known[topic] = count, self._clock.monotonic() + (_KNOWN_SECONDS if count else _ASK_AGAIN_SECONDS)
+        if self._clock.monotonic() >= max(until, self._silent_until):
+            count = self._look(topic, source, count)
+        if not count and self._silence:
+            raise Unroutable(f"{SILENT} topic {topic} has, to which records of {source} go: {self._silence}")
         if not count:
             raise Unroutable(f"{NO_TOPIC} {topic} yet, to which records of {source} go")
+        return count
+
+    def _look(self, topic: str, source: TopicPartition, known: int) -> int:
+        self._silence = ""
+        try:
+            count = self._ask(topic, source)
+        except ClusterUnreachable as problem:
+            self._silence, self._silent_until = str(problem.args[0]), self._clock.monotonic() + _SILENT_SECONDS
+            return known
+        self._known[topic] = count, self._clock.monotonic() + (_KNOWN_SECONDS if count else _ASK_AGAIN_SECONDS)
         return count
 
     def _ask(self, topic: str, source: TopicPartition) -> int:

@@ -23,7 +23,8 @@ from sparkmirror.pipeline.produce.record_pieces import UNLIMITED, Asked, any_bat
 
 NO_TOPIC: Final = "the target has no topic"
 NOT_SHOWN: Final = "the source does not show its topic"
-WAITS: Final = (NO_TOPIC, NOT_SHOWN)
+SILENT: Final = "nobody says how many partitions"
+WAITS: Final = (NO_TOPIC, NOT_SHOWN, SILENT)
 """The reasons, as they begin, for which a partition waits though no record was refused."""
 Pieces = tuple[tuple[TopicPartition, Piece], ...]
 _PASS_THROUGH: Final = 0

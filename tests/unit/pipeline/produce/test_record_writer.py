@@ -12,6 +12,7 @@ from tests.manual_clock import ManualClock
 from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.records import Record, decode_records, encode_batch
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka import clients
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.model import TopicPartition
@@ -22,7 +23,7 @@ from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, MadeRange
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.record_pieces import Unroutable
 from sparkmirror.pipeline.produce.record_writer import RecordTask, TopicSizes
-from sparkmirror.pipeline.produce.repartition import NO_TOPIC
+from sparkmirror.pipeline.produce.repartition import NO_TOPIC, WAITS
 from sparkmirror.pipeline.produce.writer import sender_options
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD, RECORD_SCHEMA, RUN, TRAIL, WRITTEN_COLUMNS, Row, padding
@@ -214,10 +215,16 @@ class Admin:
     def __init__(self, **topics: int) -> None:
         self.topics = topics
         self.looks = 0
+        self.is_silent = False
 
     def list_topics(self, names: list[str]) -> dict[str, Any]:
         self.looks += 1
+        if self.is_silent:
+            raise ClusterUnreachable("Cluster B does not answer.")
         return {name: SimpleNamespace(partitions=self.topics[name]) for name in names if name in self.topics}
+
+    def close(self) -> None:
+        """Nothing."""
 
     def create_topics(self, topics: list[NewTopic]) -> dict[str, None]:
         self.topics |= {one.name: one.partitions for one in topics}
@@ -254,3 +261,26 @@ def test_the_mirrored_topic_is_not_created_for_routed_records_but_waited_for(
     clusters["B"].topics["A.orders"] = 12
     clock.now += 5.0
     assert sizes.count("A.orders", TopicPartition("orders", 0)) == 12
+
+
+def test_while_the_target_is_silent_what_is_known_of_topics_counts_and_other_partitions_wait_alone(
+    clusters: dict[str, Admin],
+) -> None:
+    """An error that is no partition's would end the query, and all partitions would start again together."""
+    clock, target = ManualClock(), clusters["B"]
+    target.topics = {"audit": 4, "late": 6}
+    sizes = TopicSizes(flow_of(""), clock)
+    assert sizes.count("audit", TopicPartition("orders", 0)) == 4
+    target.is_silent = True
+    clock.now += 61.0
+    looks = target.looks
+    for _ in range(3):
+        assert sizes.count("audit", TopicPartition("orders", 0)) == 4
+        with pytest.raises(Unroutable, match=r"topic late has.* of orders-1 go: Cluster B does not answer") as caught:
+            sizes.count("late", TopicPartition("orders", 1))
+        assert str(caught.value).startswith(WAITS), "no reason to end a mirror that ends where a record is refused"
+    assert target.looks - looks == 2, "one try, on a new connection the second time"
+    target.is_silent = False
+    target.topics["audit"] = 5
+    clock.now += 31.0
+    assert [sizes.count(name, TopicPartition("orders", 0)) for name in ("late", "audit")] == [6, 5]
