@@ -74,7 +74,6 @@ class BatchProducer:
         self._links: dict[int, Link] = {}
         self._waiting: dict[TopicPartition, deque[Piece]] = {}
         self._requests: dict[int, _Request] = {}
-        self._ends_at = 0.0
         self._problem = ""
         self._is_stalled = False
         self._is_unknown = False
@@ -103,19 +102,18 @@ class BatchProducer:
         """Sends one batch of each partition; waits first until those before are acknowledged. Raises as `flush`."""
         self.flush()
         self._waiting = {where: deque([piece]) for where, piece in batches.items()}
-        self._ends_at = time.monotonic() + self._delivery_seconds
         self._post()
 
     def flush(self) -> None:
-        """Until all is acknowledged. Raises ClusterError where a broker refuses a batch, or none takes it in time;
-        RecordTooLarge."""
-        pause = _PAUSE_SECONDS
+        """Until all is acknowledged. Raises ClusterError where a broker refuses a batch, or none takes it in time: that
+        counts from here, since rows may come slowly; RecordTooLarge."""
+        pause, ends_at = _PAUSE_SECONDS, time.monotonic() + self._delivery_seconds
         while self._waiting:
             self._collect()
             if self._is_unknown and not self._doubtful:
                 self._identity, self._sequences, self._is_unknown = fresh_producer(self._settings), {}, False
             if self._waiting and self._is_stalled:
-                if time.monotonic() + pause > self._ends_at:
+                if time.monotonic() + pause > ends_at:
                     raise self._late()
                 time.sleep(pause)
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)

@@ -108,6 +108,21 @@ def test_a_batch_whose_answer_was_lost_is_sent_again_with_its_number(broker: Bro
     assert broker.looked_up == 2, "its leader may be another one"
 
 
+def test_a_batch_whose_answer_is_read_late_is_tried_as_long_as_any(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows may come slowly: what was sent last is looked at when the next are there."""
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    broker.answers = lambda _, count: 6 if count < 3 else 0
+    producer = BatchProducer(SETTINGS, 5)
+    producer.send({A: piece(b"1")})
+    now[0] += 600
+    producer.send({A: piece(b"2")})
+    producer.flush()
+    assert [values for *_, values in broker.taken] == [[b"1"]] * 3 + [[b"2"]]
+
+
 def test_a_leader_that_has_moved_is_looked_up(broker: Broker) -> None:
     broker.answers = lambda where, count: 6 if where == A and count < 3 else 0
     producer = BatchProducer(SETTINGS, 5)
