@@ -6,7 +6,6 @@ Called by `planning.planner` before it assigns partitions. `ledger.lineage` judg
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from uuid import UUID
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.wire.lookup import ClusterView, look_up, with_servers_from
+from sparkmirror.kafka.wire.lookup import ClusterView, likely_id, look_up, with_servers_from
 from sparkmirror.ledger.lineage import Extent, judge
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
@@ -113,11 +112,8 @@ def confirm_ids(
     again, views = {**topics, **source.list_topics(others)}, _views(source, others)
     for name in others:
         ours = {position.topic_id for tp, position in positions.items() if tp.topic == name}
-        ids = (view.topic_ids.get(name, NO_TOPIC_ID) for view in views)
-        if shown := Counter(one for one in ids if one != NO_TOPIC_ID):
-            most = max(shown.values())
-            among = [one for one in shown if shown[one] == most]
-            again[name] = replace(again[name], topic_id=next((one for one in among if one in ours), among[0]))
+        if (found := likely_id(views, name, ours)) != NO_TOPIC_ID:
+            again[name] = replace(again[name], topic_id=found)
     return again
 
 

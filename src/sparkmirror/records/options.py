@@ -69,6 +69,11 @@ class Selection(NamedTuple):
     pattern: str = ""
     partitions: tuple[TopicPartition, ...] = ()
 
+    def takes(self, where: TopicPartition) -> bool:
+        if self.partitions:
+            return where in self.partitions
+        return where.topic in self.names or bool(self.pattern and compile_java(self.pattern).fullmatch(where.topic))
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:

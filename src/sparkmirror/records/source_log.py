@@ -18,8 +18,9 @@ from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.lookup import look_up, with_servers_from
-from sparkmirror.model import TopicPartition
+from sparkmirror.kafka.wire.leader_search import LeaderSearch
+from sparkmirror.kafka.wire.lookup import ClusterView, likely_id, look_up, with_servers_from
+from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.policy.java_regex import compile_java
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere, OffsetLimit
 from sparkmirror.records.options import ALIAS, ReadOptions
@@ -131,6 +132,36 @@ class SourceLog:
     def gone(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Those that the cluster does not have, whatever the options name. Raises ClusterError."""
         return gone_partitions(self._options.settings, partitions)
+
+    def doubted(self, known: Mapping[str, UUID]) -> set[str]:
+        """The topics that `partitions` has found with another id than the known one, though `ANOTHER_ID_SECONDS` later
+        as many servers show that: the broker that was asked has just woken up, or is cut off from the others. For all
+        that it found with another id, `topic_ids` has what most show. Raises ClusterError, ProtocolError."""
+        others = {
+            name: one for name, one in known.items() if is_another_topic(one, self.topic_ids.get(name, NO_TOPIC_ID))
+        }
+        if not others:
+            return set()
+        time.sleep(ANOTHER_ID_SECONDS)
+        views = self._views(others)
+        found = {name: likely_id(views, name, [one]) for name, one in others.items()}
+        self.topic_ids |= {name: one for name, one in found.items() if one != NO_TOPIC_ID}
+        doubted = {name for name, one in others.items() if found[name] == one}
+        if doubted:
+            self.close()  # another broker may be asked next
+        return doubted
+
+    def shown(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those among them that the options name and that any server shows. Raises ClusterError, ProtocolError."""
+        wanted = {one for one in partitions if self._options.topics.takes(one)}
+        views = self._views({one.topic for one in wanted}) if wanted else []
+        return {one for one in wanted for view in views if one.partition < view.sizes.get(one.topic, 0)}
+
+    def _views(self, topics: Collection[str]) -> list[ClusterView]:
+        """What each server says of them."""
+        search = LeaderSearch(self._options.settings)
+        first = search.look_up(topics)
+        return list(search.ask_each(topics)) or [first]
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         """Where the logs begin. Raises OffsetsUnknown, and PartitionsGone."""

@@ -70,7 +70,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; `start` itself where there is nothing new. The first batch settles where the query
         begins, also without records. A partition that is not seen keeps its place: when its topic is there again, the
-        offset counts, unless it is another topic."""
+        offset counts, unless it is another topic; and so does one of a topic of which brokers say different things."""
         from sparkmirror.records.source_log import PartitionsGone
 
         for _ in range(_LOOKS - 1):
@@ -87,7 +87,9 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = StreamOffset.from_json(start)
         found = self.log.partitions(expected=before.offsets.keys() - self._gone)
         before = self._moved_here(before)
-        self._report_absent(before.offsets.keys() - found)
+        doubted = self.log.doubted(before.topics)
+        found = {one for one in found if one.topic not in doubted}
+        self._report_absent({one for one in before.offsets if one not in found and one.topic not in doubted})
         remade = self._remade(before)
         absent = {one: at for one, at in before.offsets.items() if one not in found and one.topic not in remade}
         first, begin = self._firsts(before, found, remade)
@@ -174,13 +176,14 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first[where] = begin[where] = goes_on
 
     def _report_absent(self, absent: "set[TopicPartition]") -> None:
-        """Each time that a partition goes."""
+        """Each time that a partition goes. One that another broker shows than the one that was asked has not."""
         from sparkmirror.records.source_log import name_some, report_loss
 
-        if gone := absent - self._gone:
+        fresh = absent - self._gone
+        if gone := fresh - self.log.shown(fresh):
             what = f"{name_some(gone)} is no longer in the cluster, or not among what is read."
             report_loss(what, is_fatal=self._options.fail_on_data_loss)
-        self._gone = absent
+        self._gone = absent & self._gone | gone
 
     def _report(self, what: str) -> None:
         """Once, where the query goes on."""

@@ -13,6 +13,7 @@ from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.settings import ClientSettings, client_settings
+from sparkmirror.kafka.wire import leader_search
 from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import Cluster, Topic, TopicPartition
 from sparkmirror.records import source_log
@@ -152,3 +153,37 @@ def test_a_log_is_shorter_where_its_newest_leader_says_so(admin: FakeAdmin) -> N
     """Any broker may be cut off from the others, and lead by what it knew."""
     assert log().latest([A]) == {A: 9}
     assert log().high_watermarks([A]) == {A: 12}
+
+
+def test_what_one_broker_shows_is_compared_with_what_all_say(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four show the topic as it is known; one has a former topic of that name, and one does not answer."""
+    known, former = UUID(int=7), UUID(int=1)
+    shown = {"b:1": (1, former), "b:2": (2, known), "b:3": (2, known)}
+
+    def look_up(settings: ClientSettings, topics: Collection[str], *_: object) -> ClusterView:
+        server = settings.bootstrap_servers[0]
+        if server not in shown:
+            raise ClusterUnreachable("away")
+        partitions, topic_id = shown[server]
+        brokers = {at: ("b", at) for at in range(1, 5)}
+        return ClusterView(brokers, {}, {"t": topic_id}, sizes={"t": partitions})
+
+    monkeypatch.setattr(leader_search, "look_up", look_up)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    source = log()
+    source.partitions()
+    assert source.doubted({"t": known}) == {"t"} and source.topic_ids["t"] == known
+    assert source.shown([A, B, TopicPartition("t", 2), TopicPartition("other", 0)]) == {A, B}
+    shown["b:2"] = (1, former)
+    source.partitions()
+    assert source.doubted({"t": known}) == set() and source.topic_ids["t"] == former
+    assert source.doubted({"t": former}) == set()
+
+
+def test_options_take_what_they_name() -> None:
+    other = TopicPartition("u", 0)
+    for options, taken in (
+        ({"subscribe": "t"}, {A, B}), ({"subscribepattern": "[tu]"}, {A, B, other}), ({"assign": '{"t": [1]}'}, {B}),
+    ):  # fmt: skip
+        selection = read_options({"kafka.bootstrap.servers": "b:1", **options}, is_stream=True).topics
+        assert {one for one in (A, B, other) if selection.takes(one)} == taken

@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sparkmirror.errors import ProtocolError
-from sparkmirror.model import TopicPartition
+from sparkmirror.kafka.wire.lookup import ClusterView
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.records.offset_limits import OffsetLimit
 from sparkmirror.records.options import read_options
 from sparkmirror.records.range_reader import TaskRange
@@ -24,6 +25,11 @@ ALL = ReadAllAvailable()
 FIRST_ID, SECOND_ID = UUID(int=1), UUID(int=2)
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
 class FakeLog(SourceLog):
     """Logs as dictionaries."""
 
@@ -32,11 +38,22 @@ class FakeLog(SourceLog):
         self.starts = dict.fromkeys(ends, 0)
         self.topic_ids = {"t": FIRST_ID}
         self.cluster = "first"
+        self.others: list[tuple[int, UUID]] = []
+        """What further brokers show of the topic: its partitions, and its id."""
+        self._admin = None
+        self._options = read_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"}, is_stream=True)
         self.open = 0
         """Offsets behind the first open transaction."""
 
     def cluster_id(self) -> str:
         return self.cluster
+
+    def _views(self, topics: Collection[str]) -> list[ClusterView]:
+        own = (len(self.ends), self.topic_ids.get("t", NO_TOPIC_ID))
+        return [
+            ClusterView({}, {}, {"t": topic_id}, sizes={"t": partitions})
+            for partitions, topic_id in (own, *self.others)
+        ]
 
     def partitions(self, expected: Collection[TopicPartition] = ()) -> set[TopicPartition]:
         return set(self.ends)
@@ -211,6 +228,33 @@ def test_a_topic_that_was_made_again_is_another_one_also_when_it_is_longer() -> 
     second = going_on.latestOffset(first, ALL)
     assert ranges(going_on, first, second) == [(A, 0, 9)]
     assert going_on.latestOffset(second, ALL) == second
+
+
+@pytest.mark.parametrize("is_fatal", ["true", "false"])
+def test_a_broker_that_shows_a_former_topic_is_not_believed_alone(is_fatal: str) -> None:
+    """It has just woken up. The former topic had fewer partitions, and its log ends elsewhere."""
+    log = FakeLog({A: 6, B: 4})
+    stream = reader(log, failondataloss=is_fatal)
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    log.ends, log.topic_ids, log.others = {A: 90}, {"t": SECOND_ID}, [(2, FIRST_ID), (2, FIRST_ID)]
+    assert stream.latestOffset(first, ALL) == first
+    log.topic_ids = {"t": FIRST_ID}
+    second = stream.latestOffset(first, ALL)
+    assert ranges(stream, first, second) == [(A, 6, 90)], "t-1 is not seen, and keeps its place"
+    log.ends = {A: 90, B: 5}
+    assert ranges(stream, second, stream.latestOffset(second, ALL)) == [(B, 4, 5)]
+
+
+def test_a_topic_is_another_one_by_the_id_that_most_brokers_show() -> None:
+    log = FakeLog({A: 6})
+    stream = reader(log, failondataloss="false")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    third_id = UUID(int=3)
+    log.topic_ids, log.others = {"t": SECOND_ID}, [(1, third_id), (1, third_id)]
+    second = stream.latestOffset(first, ALL)
+    assert (ranges(stream, first, second), second["topics"]) == ([(A, 0, 6)], {"t": str(third_id)})
+    log.topic_ids = {"t": third_id}
+    assert stream.latestOffset(second, ALL) == second, "it is made again once"
 
 
 def test_a_query_that_may_lose_records_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ what reads or writes one partition at a time; loops have `kafka.wire.leaders`.
 """
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -48,19 +48,21 @@ class LeaderSearch:
         """What the server says of the partition that knows its newest leader: all bootstrap servers and brokers are
         asked, each alone. Raises as `look_up`, where none answers."""
         found = self.look_up([where.topic])
-        for view in self._ask_each(where.topic):
+        for view in self.ask_each([where.topic]):
             found = view if where in view.epochs and where not in view.former else found
         return found
 
     def is_shown(self, topic: str, topic_id: UUID) -> bool:
         """Whether any server shows the topic by that id: one that has just woken up shows that of a former one."""
-        return any(view.topic_ids.get(topic) == topic_id for view in self._ask_each(topic))
+        return any(view.topic_ids.get(topic) == topic_id for view in self.ask_each([topic]))
 
-    def _ask_each(self, topic: str) -> Iterator[ClusterView]:
+    def ask_each(self, topics: Collection[str]) -> Iterator[ClusterView]:
+        """What each server says of the topics that answers: the bootstrap servers, and brokers that `look_up` has
+        found."""
         for server in with_servers_from(self._settings, 0, self._brokers).bootstrap_servers:
             alone = replace(self._settings, bootstrap_servers=(server,))
             with suppress(ClusterError, ProtocolError):
-                yield self._epochs.sift(look_up(alone, [topic], _SERVER_SECONDS_MAX))
+                yield self._epochs.sift(look_up(alone, topics, _SERVER_SECONDS_MAX))
 
     def span(self, where: TopicPartition) -> Span:
         """Where the log begins and ends, by the newest leader that any server knows. Raises ClusterError."""

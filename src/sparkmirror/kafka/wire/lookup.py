@@ -4,7 +4,8 @@ One short connection per look-up, tried over the servers in turn; blocking, so f
 `kafka.wire.leaders` when a leader is unknown or has moved; `kafka.wire.coordinator` asks likewise.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -89,6 +90,15 @@ def with_servers_from(settings: ClientSettings, turn: int, known: Iterable[tuple
     servers = list(dict.fromkeys([*settings.bootstrap_servers, *brokers]))
     first = turn % len(servers) if servers else 0
     return replace(settings, bootstrap_servers=(*servers[first:], *servers[:first]))
+
+
+def likely_id(views: Iterable[ClusterView], topic: str, ours: Collection[UUID]) -> UUID:
+    """The id of a topic that most views show, one of `ours` where as many show that: any server may have just woken up,
+    or be cut off from the others. NO_TOPIC_ID where none shows one."""
+    ids = [view.topic_ids.get(topic, NO_TOPIC_ID) for view in views]
+    shown = Counter(one for one in ids if one != NO_TOPIC_ID)
+    most = [one for one in shown if shown[one] == max(shown.values())]
+    return next((one for one in most if one in ours), most[0] if most else NO_TOPIC_ID)
 
 
 @contextmanager
