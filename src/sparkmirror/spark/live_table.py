@@ -22,6 +22,8 @@ from sparkmirror.errors import TableProblem
 TABLE_BYTES_MAX: Final = 256 << 20
 """Of a table in memory. Each task of a flow has a copy."""
 _SAY_SECONDS: Final = 60.0
+_LATE_SECONDS: Final = 60.0
+"""After which a reading that goes on is said."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,8 @@ class LiveTable:
         self._schema = schema
         self._clock = clock
         self._version: Version | None = None
-        self._look_at = self._say_at = 0.0
+        self._look_at = self._say_at = self._began_at = 0.0
+        self._is_late = False
         self._reading: threading.Thread | None = None
 
     def look_up(self, keys: Sequence[pa.Array]) -> pa.StructArray:
@@ -58,11 +61,21 @@ class LiveTable:
         if self._version is None:
             self._version = read_version(self._table, self._schema)
             self._look_at = now + self._table.reload_seconds
-        elif now >= self._look_at and (self._reading is None or not self._reading.is_alive()):
+        elif self._reading is not None and self._reading.is_alive():
+            self._warn_if_late(now)
+        elif now >= self._look_at:
             self._look_at = now + self._table.reload_seconds
+            self._began_at, self._is_late = now, False
             self._reading = threading.Thread(target=self._renew, args=(self._version,), daemon=True)
             self._reading.start()
         return self._version
+
+    def _warn_if_late(self, now: float) -> None:
+        """Once for each reading: a storage that hangs keeps its thread, and no other reading begins."""
+        lasts = now - self._began_at
+        if lasts >= _LATE_SECONDS and not self._is_late:
+            self._is_late = True
+            _log(f"a reading of the table {_shown(self._table)} has lasted for {lasts:.0f} s, and goes on")
 
     def _renew(self, before: Version) -> None:
         """Records do not wait for it."""
@@ -82,9 +95,15 @@ class LiveTable:
         now = self._clock.monotonic()
         if now >= self._say_at:
             self._say_at = now + _SAY_SECONDS
-            log.warning(
-                "%s; records are looked up in what was read before.", problem.args[0], extra={"event": "table-not-read"}
-            )
+            _log(str(problem.args[0]))
+
+
+def _log(what: str) -> None:
+    log.warning("%s; records are looked up in what was read before.", what, extra={"event": "table-not-read"})
+
+
+def _shown(table: LookupTable) -> str:
+    return f"{table.name} ({table.path or table.function})"
 
 
 def read_version(table: LookupTable, schema: pa.Schema | None = None) -> Version:
@@ -100,7 +119,7 @@ def _named(table: LookupTable) -> Iterator[None]:
         yield
     except Exception as problem:
         what = f"{type(problem).__name__}: {problem}" if not isinstance(problem, TableProblem) else problem.args[0]
-        raise TableProblem(f"the table {table.name} ({table.path or table.function}) cannot be read: {what}") from None
+        raise TableProblem(f"the table {_shown(table)} cannot be read: {what}") from None
 
 
 def read_unnamed(table: LookupTable, schema: pa.Schema | None = None) -> Version:

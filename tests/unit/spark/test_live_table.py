@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,33 @@ def test_a_newer_version_is_taken_on_when_its_time_has_come(
     renewed(table)
     assert found(table, 1) == [{"id": 1, "region": "us"}], "columns that it did not have are left out"
     assert caplog.messages == said
+
+
+def test_a_reading_that_hangs_is_said_once_and_the_former_version_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, clock, goes_on = tmp_path / "t.parquet", ManualClock(), threading.Event()
+    store(path, ROWS)
+    table = live(table_of(path), clock)
+    found(table, 1)
+    store(path, [{"id": 1, "region": "us"}])
+    signature_of = live_table.signature_of
+
+    def hang(table: LookupTable) -> Any:
+        goes_on.wait(30)
+        return signature_of(table)
+
+    monkeypatch.setattr(live_table, "signature_of", hang)
+    for seconds in (60, 59, 31, 60):
+        clock.now += seconds
+        assert found(table, 1) == [ROWS[0]]
+    assert caplog.messages == [
+        f"a reading of the table t ({path}) has lasted for 90 s, and goes on; "
+        "records are looked up in what was read before."
+    ]
+    goes_on.set()
+    renewed(table)
+    assert found(table, 1) == [{"id": 1, "region": "us"}]
 
 
 def test_a_table_that_is_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
