@@ -102,6 +102,17 @@ class OffsetMap:
         self._add(Segment(self.end_source, self.end_target, self.end_target - first, exact=False))
         self._reach(first + records, self.end_target + records)
 
+    def append_apart(self, first: int, end: int) -> None:
+        """The records from source offset `first` up to `end` are on the target, and others may be among them that are
+        not this partition's: a group that is led behind one of them would pass over those. All translate to where they
+        begin, and on the way back, too."""
+        if self.end_target < 0:
+            self.end_source = end
+            return
+        self._cut_back(first, self.end_target)
+        self._add(Segment(self.end_source, self.end_target, _FLAT, exact=False))
+        self._reach(end, self.end_target)
+
     def append_more(self, records: int, *, exact: bool) -> None:
         """`records` more became of the last record, behind it; `exact` where their place is known. They begin with the
         record's first: a group before it reads all of them, and one behind it none."""

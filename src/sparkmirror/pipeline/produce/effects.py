@@ -82,10 +82,12 @@ class GoOn(NamedTuple):
 
 
 class Advance(NamedTuple):
-    """The target has acknowledged all before the partition's position, and these batches of it are to be mapped."""
+    """The target has acknowledged all before the partition's position, and these batches of it are to be mapped. Not
+    `is_alone` where records of other source partitions may lie before them."""
 
     buffer: PartitionBuffer
     mapped: list[Batch]
+    is_alone: bool = True
 
 
 class Refuse(NamedTuple):

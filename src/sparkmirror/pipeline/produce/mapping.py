@@ -17,6 +17,8 @@ from sparkmirror.model import NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.pipeline.produce.queued_records import Batch
 
 _NOTED_MAX: Final = 512
+_APART: Final = -2
+"""Stands for the place of a batch that others' records may lie before."""
 
 
 class OpenChunk:
@@ -58,9 +60,11 @@ class OffsetMapping:
         self._cuts: dict[TopicPartition, _Cut] = {}
         self._noted: list[tuple[TopicPartition, int, tuple[Span, ...], UUID]] = []
 
-    def add(self, partition: TopicPartition, batch: Batch) -> None:
-        """Add an acknowledged batch, in order. Without a base offset its place is not known."""
-        self._noted.append((partition, batch.base_offset, batch.spans, batch.lineage.topic_id))
+    def add(self, partition: TopicPartition, batch: Batch, *, is_alone: bool = True) -> None:
+        """Add an acknowledged batch, in order. Without a base offset its place is not known. Not `is_alone` where
+        records of other source partitions may lie before it."""
+        base_offset = batch.base_offset if is_alone else _APART
+        self._noted.append((partition, base_offset, batch.spans, batch.lineage.topic_id))
         if len(self._noted) >= _NOTED_MAX:
             self.settle()
 
@@ -76,6 +80,10 @@ class OffsetMapping:
             first, records, more, bits = span
             growing = self._open(partition, first, source_id) if records else self._growing.get(partition)
             if growing is None:  # it was closed behind the record of which more became
+                continue
+            if target == _APART:
+                growing.map.append_apart(first, span.next_offset)
+                growing.changed = True
                 continue
             if records and target < 0:
                 for at, in_a_row in span.ranges():

@@ -316,8 +316,8 @@ class ProduceTask:
                 self._dispatch.offer(buffer)
             case wanted.GoOn(buffer, batch, base_offset, came_at_ms):
                 self._answer_taker.go_on(buffer, batch, base_offset, came_at_ms)
-            case wanted.Advance(buffer, mapped):
-                self._progress.map_batches(buffer.source, mapped)
+            case wanted.Advance(buffer, mapped, is_alone):
+                self._progress.map_batches(buffer.source, mapped, is_alone=is_alone)
                 self._isolation.after_progress(buffer)
             case wanted.BackOff(buffer, until):
                 self._isolation.back_off(buffer, until)

@@ -119,10 +119,10 @@ class Progress:
         self._mapping.cut(buffer.source, source, target, buffer.place.lineage.topic_id)
         self._unmapped[buffer.source] = buffer
 
-    def map_batches(self, partition: TopicPartition, batches: Iterable[Batch]) -> None:
+    def map_batches(self, partition: TopicPartition, batches: Iterable[Batch], *, is_alone: bool = True) -> None:
         """Note where the records of acknowledged batches went, for the translation of offsets."""
         for batch in batches:
-            self._mapping.add(partition, batch)
+            self._mapping.add(partition, batch, is_alone=is_alone)
 
     def record_gap(
         self,

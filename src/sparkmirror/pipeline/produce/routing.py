@@ -11,6 +11,7 @@ aborted, with what went over the other lanes, and the source of the refused reco
 `pipeline.produce.produce_task`.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -28,6 +29,10 @@ from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.range_admission import Answer, RangeAdmission
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+
+log = logging.getLogger(__name__)
+
+_MERGED = "%s has records of other partitions of the source, too: offsets of groups are translated no further there."
 
 
 class QueuedLaneRecords(QueuedRecords):
@@ -57,7 +62,8 @@ class Ticket:
 
 
 class Routing:
-    """The lanes of one task."""
+    """The lanes of one task. `_merged` are the partitions of the target that some record of another source partition
+    than theirs went to."""
 
     def __init__(
         self,
@@ -77,6 +83,8 @@ class Routing:
         self._waiting: dict[PartitionBuffer, deque[Ticket]] = {}
         self._tickets: dict[Batch, Ticket] = {}
         self._refused: dict[PartitionBuffer, PartitionBuffer] = {}
+        self._merged: set[TopicPartition] = set()
+        self._said: set[TopicPartition] = set()
         self.lanes: dict[TopicPartition, PartitionBuffer] = {}
 
     def take(self, bundle: Bundle) -> list[PartitionBuffer]:
@@ -141,6 +149,7 @@ class Routing:
             self._finish(ticket)
             return
         self._admission.note_gone(ticket.buffer, lanes, sum(len(piece.data) for _, piece in pieces))
+        self._merged.update(lane.target for lane in lanes if lane.target != ticket.home)
         for target, piece in pieces:
             lane = self.lanes[target]
             following = lane.position + piece.records
@@ -202,9 +211,17 @@ class Routing:
             if done.bundle.is_mapped:
                 mapped.extend(sorted(done.mapped, key=_first_offset))
             done.mapped = []  # each leads back to its ticket: all would stay until garbage is looked for
-        self._effects.append(Advance(ticket.buffer, mapped))
+        self._effects.append(Advance(ticket.buffer, mapped, not mapped or self._is_alone(ticket.home)))
         if ticket.buffer.is_failed:
             self._effects.append(Settle(ticket.buffer))
+
+    def _is_alone(self, home: TopicPartition) -> bool:
+        """Whether all that this task has sent there comes from the source partition that has its name and number. A
+        group that has read one of these would pass over the others' records (invariant 7)."""
+        if home in self._merged and home not in self._said:
+            self._said.add(home)
+            log.warning(_MERGED, home)
+        return home not in self._merged
 
     def name_records(self, batch: Batch) -> None:
         """Say which source records a lane's batch has, which is to be split."""

@@ -7,8 +7,9 @@ import numpy as np
 from sparkmirror.batch.encoding import find_spans
 from sparkmirror.batch.piece import Span
 from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.ledger.map_records import CHUNK_WEIGHT_MAX, ChunkName, encode_chunk
+from sparkmirror.ledger.map_records import CHUNK_WEIGHT_MAX, ChunkName, decode_chunk, encode_chunk
 from sparkmirror.ledger.map_segments import Chunk, Segment
+from sparkmirror.ledger.offset_map import OffsetMap, Translation
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
@@ -50,6 +51,34 @@ def test_a_merged_batch_with_holes_is_mapped_span_by_span_from_where_the_task_be
     assert stored(mapping, 100) == [], "nothing changed"
     ((_, advanced),) = stored(mapping, 125)
     assert advanced.end_source == 125
+
+
+def test_behind_records_of_others_all_translates_to_the_last_place_before_them() -> None:
+    """On the way back too; the next task's records follow."""
+    mapping = opened()
+    mapping.add(ORDERS, batch(0, (0, 5)))
+    for first in (5, 8):
+        mapping.add(ORDERS, batch(first + 2, (first, 2), (first + 2, 0, 1)), is_alone=False)
+    ((_, chunk),) = stored(mapping, 12)
+    found = OffsetMap(0)
+    found.extend(decode_chunk(encode_chunk(chunk)))
+    for offset in range(5, 20):
+        assert found.translate(offset) == Translation(5, False)
+    assert [found.translate_back(offset) for offset in (4, 5, 9)] == [
+        Translation(4, True), Translation(5, False), Translation(5, False),
+    ]  # fmt: skip
+    found.extend(Chunk((Segment(12, 20, 8),), 14, 22))
+    assert [found.translate(offset) for offset in (4, 5, 11, 12, 14)] == [
+        Translation(4, True), Translation(5, False), Translation(5, False), Translation(20, True),
+        Translation(22, True),
+    ]  # fmt: skip
+    assert [found.translate_back(offset) for offset in (19, 20)] == [Translation(5, False), Translation(12, True)]
+
+
+def test_where_records_of_others_come_first_nothing_is_stored() -> None:
+    mapping = opened()
+    mapping.add(ORDERS, batch(7, (0, 5)), is_alone=False)
+    assert stored(mapping, 5) == []
 
 
 def test_a_place_that_the_broker_does_not_tell_is_uncertain() -> None:

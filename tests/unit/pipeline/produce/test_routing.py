@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from tests.unit.pipeline.produce.applied_effects import AtOnce
 from tests.unit.pipeline.produce.known_producer import known
 
@@ -94,6 +95,8 @@ class Story:
         self.aborted: list[str] = []
         self.offered: list[TopicPartition] = []
         self.mapped: list[tuple[Span, ...]] = []
+        self.apart: list[tuple[Span, ...]] = []
+        """Those that were mapped as what may lie behind records of others."""
         self.landed: list[tuple[int, str]] = []
         self.is_lost = False
         self.waking: list[PartitionBuffer] = []
@@ -116,8 +119,10 @@ class Story:
         match effect:
             case Fail(buffer, reason) | Hold(buffer, reason):
                 self._fail(buffer, reason)
-            case Advance(buffer, mapped):
+            case Advance():
+                buffer, mapped, *is_alone = effect
                 self._close(buffer, mapped)
+                self.apart += [batch.spans for batch in mapped if is_alone == [False]]
             case Abort(reason, awaits_answers):
                 assert awaits_answers
                 self.aborted.append(reason)
@@ -275,6 +280,26 @@ def test_where_a_step_sets_the_partition_nothing_is_mapped_and_the_position_move
     story.bring(0, 1, HOME, is_mapped=False)
     story.answer(HOME, story.send(HOME))
     assert (story.source.acknowledged, story.mapped) == (1, [])
+
+
+def test_where_records_of_another_source_go_no_place_behind_them_is_mapped(caplog: pytest.LogCaptureFixture) -> None:
+    """A group that has read the mirrored topic would pass over those of the other."""
+    story = Story()
+    story.bring(0, 1, HOME)
+    story.bring(0, 1, AUDIT, source=OTHER)
+    story.answer(HOME, story.send(HOME))
+    story.answer(AUDIT, story.send(AUDIT))
+    story.bring(1, 2, HOME, source=OTHER)
+    for first in (1, 2):
+        story.bring(first, first + 1, HOME)
+    while not story.routing.lanes[HOME].idle:
+        story.answer(HOME, story.send(HOME))
+    assert (story.mapped, story.apart) == (
+        [(Span(0, 1),), (Span(1, 1),), (Span(2, 1),)],
+        [(Span(1, 1),), (Span(2, 1),)],
+    )
+    assert [line for line in caplog.messages if "A.orders-0 has records of other partitions" in line] == caplog.messages
+    assert len(caplog.messages) == 1 and story.source.acknowledged == 3
 
 
 def test_only_records_of_the_mirrored_partition_say_how_far_its_log_reaches_and_a_loss_holds_the_source() -> None:
