@@ -273,7 +273,7 @@ class SimPublisher:
                 if world.now > until:
                     raise ClusterUnreachable(f"{where} has no leader")
                 world.sleep(0.1)
-            partition.log.append(bytes(encode_batch([(key, value)])))
+            partition.log.append(bytes(encode_batch([(key, value)], timestamp=int(world.wall * 1000))))
             self._cluster.replicate(partition)
             for watch in self._cluster.publications:
                 watch(topic, world.thread().process, key, value)

@@ -758,7 +758,7 @@ def _say(scene: "Scene", command: Pause | Resume | Retry | Restart) -> None:
     if partition is None or partition.leader is None:
         return
     key, value = command_record(command)
-    partition.log.append(bytes(encode_batch([(key, value)])))
+    partition.log.append(bytes(encode_batch([(key, value)], timestamp=int(scene.world.wall * 1000))))
     scene.target.replicate(partition)
 
 

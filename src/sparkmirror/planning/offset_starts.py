@@ -171,6 +171,11 @@ class OffsetStarts:
         taken = init_producer_ids(self._target, [one for one in named if one in self._known_ids])
         self._filler_ids |= {name: identity.producer_id for name, identity in taken.items() if name is not None}
 
+    def _has_new_fillers(self, item: Assigned) -> bool:
+        """Whether another process fills the partition under ids that it made since they were listed."""
+        prefix, known = id_prefix(self._flow.connector.group), self._known_ids or set()
+        return bool((known_ids(self._target, prefix) - known) & {*all_ids(f"{prefix}{self._remote(item.partition)}")})
+
     def _misfits(self, items: Collection[Assigned], topics: Mapping[str, Topic]) -> dict[TopicPartition, str]:
         """Partitions that have no counterpart on the target, with the reason; "" where it may still be made."""
         there = self._there = self._target.list_topics(
@@ -243,6 +248,8 @@ class OffsetStarts:
         try:
             begun = self._find_start(item, logs, producer_id)
         except NotIdentical as found:
+            if self._has_new_fillers(item):
+                return self._put_off(item, SparkMirrorError(_GROWS))
             may_adopt = isinstance(found, Foreign) and self._stored(item) is None
             begun = refuse(item, str(found.args[0]), found.hint or REBUILD + (_ADOPT if may_adopt else ""))
             if found.offset is not None:

@@ -216,6 +216,18 @@ def test_what_follows_a_stray_marker_is_held_though_the_flow_wrote_it(world: Wor
     assert "something else at offset 4" in world.settle()[WHERE].unknown
 
 
+def test_what_another_process_fills_under_a_new_id_is_looked_at_again(world: World) -> None:
+    """It began since the ids were listed: its markers are nobody's for this look, and the next one knows them."""
+    world.has([data(8, values(8, 2))], [marker(0, producer_id=8)])
+    world.stores(0)
+    name = f"A-mm2-sparkmirror-offsets-{world.remote}-1"
+    assert "somebody else has written a marker" in world.settle()[WHERE].unknown
+    world.each_look = lambda _: world.known_ids.add(name)
+    assert world.settle() == {}
+    begun = world.settle()[WHERE]
+    assert (begun.unknown, begun.append is not None) == ("", True)
+
+
 def test_it_goes_on_at_the_end_with_the_epochs_that_the_source_has_up_to_there(world: World) -> None:
     source = [of_epoch(data(at, values(at, 2)), epoch) for at, epoch in ((0, 3), (2, 3), (4, 5), (6, 5))]
     world.has(source, [data(0, values(0, 6))])
