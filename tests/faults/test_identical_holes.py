@@ -30,7 +30,7 @@ from sparkmirror.testing.kafka import KafkaCluster
 pytestmark = pytest.mark.long
 
 FAR = (1 << 31) - 3000
-"""Sequence numbers begin again behind 2^31 - 1, among the holes of the log."""
+"""Beyond 2,000,000,000."""
 OLDER = "3.9.1"
 """The last release whose brokers take batches by their topic's name."""
 LATE = 30_000_000

@@ -10,7 +10,6 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.broker_settings import broker_setting
 from sparkmirror.kafka.connection import waits_within
-from sparkmirror.kafka.coordinators import BROKER_SECONDS_MAX
 from sparkmirror.kafka.log_edges import last_sequences
 from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.model import TopicPartition
@@ -19,6 +18,8 @@ from sparkmirror.policy.producer_memory import DAY_MS, MEMORY_KEY
 _SETTLE_SECONDS: Final = 5.0
 _REPLICATE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.05
+_MEMORY_SECONDS: Final = 1.0
+"""A broker that is silent tells nothing that the others do not."""
 
 
 class TargetEnds(NamedTuple):
@@ -86,6 +87,6 @@ def read_memory_ms(target: Admin) -> dict[int, int | None]:
 
 def _memory_ms(target: Admin, node_id: int) -> int | None:
     try:
-        return broker_setting(target, node_id, MEMORY_KEY, BROKER_SECONDS_MAX)
+        return broker_setting(target, node_id, MEMORY_KEY, _MEMORY_SECONDS)
     except ClusterUnreachable:
         return None

@@ -31,7 +31,7 @@ class AlignedAnswers(AnswerTaker):
         elif produced.error == DUPLICATE_SEQUENCE:
             self._lose(buffer, batch, "the log has these records, and does not say where")
         elif produced.error == NO_ERROR and produced.base_offset != _due(batch):
-            buffer.refuse(batch, in_doubt=False)
+            buffer.give_up(batch)
             what = f"records of offset {_due(batch)} came to stand at offset {produced.base_offset} of {buffer.target}"
             why = "somebody else has written there, or the log was cut"
             self._effects.extend(hold_misplaced(buffer, produced.base_offset, f"{what}: {why}"))
@@ -43,8 +43,8 @@ class AlignedAnswers(AnswerTaker):
 
     def _lose(self, buffer: PartitionBuffer, batch: Batch, reason: str) -> None:
         """No answer to the batch is due where its partition is held."""
-        if buffer.keeps_offsets:
-            buffer.refuse(batch, in_doubt=False)
+        if isinstance(buffer, AlignedBuffer):
+            buffer.give_up(batch)
         super()._lose(buffer, batch, reason)
 
 

@@ -45,6 +45,11 @@ class AlignedBuffer(DirectBuffer):
         self._in_flight.identify(append.producer_id, 0, append.sequence)
         self._in_flight.doubt()
 
+    def give_up(self, batch: Batch) -> None:
+        """No answer to the batch is due, nor is it sent again as it was: what the log has of it is found in the log."""
+        self.refuse(batch, in_doubt=False)
+        batch.in_doubt = False
+
     def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: tuple[int, int]) -> bool:  # noqa: ARG002
         """As `DirectBuffer.is_next`, of the flow's producer; the log ends where the run begins."""
         if run.first_offset != self.reach.offset:

@@ -23,7 +23,7 @@ from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD, hold_misplaced
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, GoOn, Hold, Offer
+from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, GoOn, Hold, Offer, Settle
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.next_batch import NextBatches
@@ -138,8 +138,8 @@ class AlignedOffsets(AtLeastOnce):
         the same producer id may do so for long, and the other partitions are to go on."""
         if self._attempt < _ATTEMPTS or not where.keeps_offsets:
             super().sequence_lost(where, reason)
-        what = f"{where.target}: {reason}: another process may write there as this flow"
-        self._effects.append(Hold(where, f"{what}; the next epoch, or a restart, tries it again"))
+        again = "the task has begun again too often in this epoch, and the next one tries it"
+        self._effects.append(Hold(where, f"{where.target}: {reason}; {again}: another process may write as this flow"))
 
     def read_back(self, buffer: AlignedBuffer, batch: Batch, came_at_ms: int) -> None:
         """The answer to the batch, which came then, does not tell whether it is what stands at its offsets."""
@@ -148,17 +148,20 @@ class AlignedOffsets(AtLeastOnce):
     def _take_read_back(self, batches: list[Sent], outcome: Outcome) -> None:
         if outcome.error is not None and not isinstance(outcome.error, SparkMirrorError):
             raise outcome.error
+        found = outcome.result if isinstance(outcome.result, dict) else None
         for sent in batches:
-            buffer, other = sent.buffer, (outcome.result or {}).get(sent.first)
-            if outcome.error is not None:
-                buffer.refuse(sent.batch, in_doubt=False)
-                self.sequence_lost(buffer, f"what stands at offset {sent.first} was not read back: {outcome.error}")
-            elif other is not None:
-                buffer.refuse(sent.batch, in_doubt=False)
+            buffer = sent.buffer
+            if found is None:
+                buffer.give_up(sent.batch)
+                why = f"what stands at offset {sent.first} was not read back: {outcome.error or 'the reading ended'}"
+                self._effects.append(Fail(buffer, f"{buffer.target}: {why}"))
+            elif (other := found.get(sent.first)) is not None:
+                buffer.give_up(sent.batch)
                 clause = f"the target has something else at offset {other} of {buffer.target} than its source"
                 self._effects.extend(hold_misplaced(buffer, other, clause))
             else:
                 self._effects.extend((GoOn(buffer, sent.batch, sent.first, sent.came_at_ms), Offer(buffer)))
+            self._effects.append(Settle(buffer))  # it may have failed meanwhile, and waited for this
 
     def _take_filled(self, source: TopicPartition, outcome: Outcome) -> None:
         buffer, hole = self._filling.pop(source)
@@ -199,6 +202,7 @@ class AlignedOffsets(AtLeastOnce):
 
     def close(self) -> None:
         self._fillers.close()
+        self._read_back.close()
 
 
 _WHY: Final = "somebody else has written to the topic, or its log was cut"

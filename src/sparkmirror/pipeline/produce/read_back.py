@@ -6,13 +6,14 @@ the same ones, what it had read before the source lost it. The content tells. Ti
 stamp its own.
 """
 
+import time
 from collections.abc import Iterable
-from contextlib import closing
 from functools import partial
 from typing import Final, NamedTuple
 
 from sparkmirror.batch.header import CODEC_MASK, HEADER_BYTES, parse_header
 from sparkmirror.batch.records import Record, decode_records
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch, OwnerReader
@@ -21,8 +22,8 @@ from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.queued_records import Batch
 
 READ_BACK: Final = "read back"
-_POOL: Final = "read back"
-"""A log may keep its reader waiting for half a minute: leaders are looked up and dialled by other threads."""
+_RETRY_SECONDS: Final = 20.0
+_PAUSE_SECONDS: Final = 0.2
 
 
 class Sent(NamedTuple):
@@ -48,6 +49,11 @@ class ReadBack:
         self._background = background
         self._waiting: dict[TopicPartition, list[Sent]] = {}
         self._read: dict[TopicPartition, list[Sent]] = {}
+        self._readers: dict[TopicPartition, OwnerReader] = {}
+
+    def close(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
 
     def add(self, buffer: AlignedBuffer, batch: Batch, came_at_ms: int) -> None:
         """The target has answered that the batch stands where it is to."""
@@ -59,8 +65,10 @@ class ReadBack:
         if source in self._read or source not in self._waiting:
             return
         some = self._read[source] = self._waiting.pop(source)
-        work = partial(find_other, self._target, some[0].buffer.target, some)
-        self._background.submit((READ_BACK, source), work, _POOL)
+        where, route = some[0].buffer.target, some[0].buffer.route
+        reader = self._readers.setdefault(where, OwnerReader(self._target, where))
+        pool = f"read-back-{route[1].link.address if route else 'elsewhere'}"  # a silent broker holds up its own alone
+        self._background.submit((READ_BACK, source), partial(find_other, reader, some), pool)
 
     def take(self, source: TopicPartition) -> list[Sent]:
         """The batches that were read back, oldest first, without those that the partition has dropped meanwhile."""
@@ -69,10 +77,18 @@ class ReadBack:
         return [sent for sent in found if sent.buffer.has_under_way(sent.batch)]
 
 
-def find_other(settings: ClientSettings, where: TopicPartition, batches: Iterable[Sent]) -> dict[int, int]:
-    """By the first offset of each batch whose place has something else: where that is. Raises ClusterError."""
-    with closing(OwnerReader(settings, where)) as reader:
-        found = {sent.first: first_other(sent.data, sent.first, reader.read(sent.first, sent.stop)) for sent in batches}
+def find_other(reader: OwnerReader, batches: Iterable[Sent]) -> dict[int, int]:
+    """By the first offset of each batch whose place has something else: where that is. A leader may have moved, and is
+    looked for again for a while. Raises ClusterError, ProtocolError."""
+    found, ends_at = dict[int, int | None](), time.monotonic() + _RETRY_SECONDS
+    for sent in batches:
+        while sent.first not in found:
+            try:
+                found[sent.first] = first_other(sent.data, sent.first, reader.read(sent.first, sent.stop))
+            except ClusterUnreachable:
+                if time.monotonic() > ends_at:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
     return {first: offset for first, offset in found.items() if offset is not None}
 
 

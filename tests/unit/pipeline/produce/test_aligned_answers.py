@@ -18,12 +18,14 @@ from sparkmirror.kafka.wire.batch_owners import OwnedBatch, OwnerReader
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
+from sparkmirror.pipeline.produce import read_back
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.aligned_offsets import AlignmentOptions
 from sparkmirror.pipeline.produce.answers import DUPLICATE_SEQUENCE, OUT_OF_ORDER_SEQUENCE
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.effects import Hold, NoteMisplaced
+from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.produce_task import ProduceTask
 from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
@@ -154,7 +156,7 @@ def test_a_late_record_in_a_batch_s_place_holds_the_partition_with_its_offset(
     answer(parts, buffer, batch, 0, at_ms)
     log.has(record(b"late"))
     log.read(parts)
-    note, hold = parts.effects
+    note, hold, *_ = parts.effects
     assert isinstance(note, NoteMisplaced) and isinstance(hold, Hold)
     assert note.found == (TOPIC_ID, 0)
     assert hold.reason == f"the target has something else at offset 0 of A.orders-0 than its source; {REBUILD}"
@@ -186,12 +188,64 @@ def test_what_a_partition_has_dropped_meanwhile_is_not_acknowledged_by_what_was_
     assert (buffer.acknowledged, list(parts.effects)) == (0, [])
 
 
-def test_a_batch_that_cannot_be_read_back_ends_the_task_s_attempt(parts: Parts, log: Log) -> None:
+def test_a_leader_that_moves_while_a_batch_is_read_back_is_looked_for_again(
+    parts: Parts, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     buffer, batch = sent(parts)
     answer(parts, buffer, batch, 0, NOW_MS)
-    with pytest.raises(SparkMirrorError, match="at offset 0 was not read back: the leader is away; the task starts"):
-        log.read(parts)
-    assert buffer.acknowledged == 0
+    monkeypatch.setattr(time, "sleep", lambda _: log.has(record()))
+    log.read(parts)
+    ProduceTask(parts).apply()
+    assert buffer.acknowledged == 1
+
+
+def test_a_batch_that_cannot_be_read_back_fails_its_partition_alone_and_is_sent_again_later(
+    parts: Parts, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_back, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(read_back, "_PAUSE_SECONDS", 0.0)
+    buffer, batch = sent(parts)
+    answer(parts, buffer, batch, 0, NOW_MS)
+    log.read(parts)
+    ProduceTask(parts).apply()
+    assert (buffer.state, buffer.idle, buffer.acknowledged) == (State.FAILED, True, 0)
+    assert buffer.reason == "A.orders-0: what stands at offset 0 was not read back: the leader is away"
+    assert parts.isolation.wake_at < float("inf")
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_partition_that_fails_while_a_batch_is_read_back_is_settled_by_what_was_read(
+    parts: Parts, log: Log, *, is_same: bool
+) -> None:
+    """Another record of it is too large, for instance: it waits for all answers, and then for its retry."""
+    buffer, batch = sent(parts)
+    answer(parts, buffer, batch, 0, NOW_MS)
+    parts.isolation.fail(buffer, "the next record is too large")
+    assert buffer.state is State.FAILING
+    log.has(record() if is_same else record(b"late"))
+    log.read(parts)
+    ProduceTask(parts).apply()
+    assert (buffer.state, buffer.idle) == (State.FAILED if is_same else State.HELD, True)
+    assert buffer.acknowledged == is_same
+
+
+def test_a_batch_that_was_sent_twice_and_stands_elsewhere_leaves_nothing_in_flight(parts: Parts) -> None:
+    buffer, batch = sent(parts)
+    buffer.retry(batch, in_doubt=True)
+    assert buffer.next_batch(7, 3) is batch
+    answer(parts, buffer, batch, 3)
+    ProduceTask(parts).apply()
+    parts.isolation.settle(buffer)
+    assert (buffer.state, buffer.idle) == (State.HELD, True)
+
+
+def test_a_reading_that_ends_without_a_word_is_no_sameness(parts: Parts, log: Log) -> None:
+    buffer, batch = sent(parts)
+    answer(parts, buffer, batch, 0, NOW_MS)
+    ((key, _),) = log.due
+    parts.guarantee.take(Outcome(key, None, None))
+    ProduceTask(parts).apply()
+    assert (buffer.state, buffer.acknowledged) == (State.FAILED, 0)
 
 
 LOST = (OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE)
@@ -213,7 +267,8 @@ def test_a_task_that_has_begun_again_often_enough_holds_the_partition_and_goes_o
     ProduceTask(parts).apply()
     assert (buffer.is_held, buffer.quiet, buffer.idle, buffer.acknowledged) == (True, True, True, 0)
     assert buffer.reason.endswith(
-        ": another process may write there as this flow; the next epoch, or a restart, tries it again"
+        "; the task has begun again too often in this epoch, and the next one tries it: another process may write as "
+        "this flow"
     )
 
 
