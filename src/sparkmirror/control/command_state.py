@@ -8,6 +8,8 @@ import time
 from contextlib import ExitStack, suppress
 from typing import Final
 
+from msgspec.structs import replace
+
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import (
     Assign,
@@ -49,6 +51,8 @@ class CommandState:
         self._throttles: dict[str, Throttle] = {}
         self._orders: dict[Pause | Resume, None] = {}
         self._written_ms: dict[Pause | Resume | Throttle, int] = {}
+        self._since_ms: dict[Pause | Resume | Throttle, int] = {}
+        self._last_ms = 0
         self._kept_ms = 0
         self.is_stopped = False
         self.share: Share | None = None
@@ -61,7 +65,8 @@ class CommandState:
     @property
     def orders(self) -> tuple[Pause | Resume | Throttle, ...]:
         """Pauses and resumes, in their order, and then throttles, the last of each pattern, in theirs."""
-        return (*self._orders, *self._throttles.values())
+        since = self._since_ms.__getitem__
+        return (*sorted(self._orders, key=since), *sorted(self._throttles.values(), key=since))
 
     def read(self) -> None:
         """Read all commands up to the topic's end, and have it keep the person's. Raises ClusterError."""
@@ -101,7 +106,8 @@ class CommandState:
         since_ms = now_ms - _KEPT_MS
         if self._kept_ms < since_ms and any(self._written_ms[one] < since_ms for one in self.orders):
             with suppress(ClusterError):
-                publish(self._flow.target, self._where.topic, [command_record(one) for one in self.orders])
+                again = [replace(one, since_ms=self._since_ms[one]) for one in self.orders]
+                publish(self._flow.target, self._where.topic, [command_record(one) for one in again])
                 self._kept_ms = now_ms
 
     def _read(self, records: list[TailRecord]) -> None:
@@ -125,15 +131,19 @@ class CommandState:
             elif isinstance(command, Share):
                 self._take_share(command)
 
-    def _take_order(self, order: Throttle | Pause | Resume, written_ms: int) -> None:
-        """The place of its last record counts, since compaction leaves that one."""
+    def _take_order(self, told: Throttle | Pause | Resume, written_ms: int) -> None:
+        """Each has a moment that to write it again keeps: who does that may have slept since it read what it writes,
+        and a person has ordered something else meanwhile. A person's order is later than all before it in the topic,
+        whatever its broker's clock says."""
+        order, since_ms = replace(told, since_ms=0), told.since_ms or max(written_ms, self._last_ms + 1)
+        self._last_ms = max(self._last_ms, since_ms)
         self._written_ms[order] = written_ms
         if isinstance(order, Throttle):
-            self._throttles.pop(order.pattern, None)
-            self._throttles[order.pattern] = order
+            before = self._throttles.get(order.pattern, order)
+            if since_ms >= self._since_ms.get(before, 0):
+                self._throttles[order.pattern], self._since_ms[order] = order, since_ms
         else:
-            self._orders.pop(order, None)
-            self._orders[order] = None
+            self._orders[order], self._since_ms[order] = None, min(since_ms, self._since_ms.get(order, since_ms))
 
     def _take_share(self, share: Share) -> None:
         is_newer = self.share is None or share.number > self.share.number

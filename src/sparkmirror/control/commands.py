@@ -95,15 +95,16 @@ class Slots(_Command, frozen=True):
     turn_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
 
 
-class Throttle(_Command, frozen=True):
+class Throttle(_Command, frozen=True, omit_defaults=True):
     """All tasks of the run keep to another rate for topics that match `pattern`, "" for the whole flow.
 
-    `bytes_per_second` 0 is no limit, None is what the file says. It holds until the run ends.
+    `bytes_per_second` 0 is no limit, None is what the file says. It holds until the run ends; `since_ms` as of `Pause`.
     """
 
     run: Name
     pattern: _Expression
     bytes_per_second: Count | None
+    since_ms: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Selection:
             return False
 
 
-class _Selecting(_Command, frozen=True):
+class _Selecting(_Command, frozen=True, omit_defaults=True):
     run: Name
     at_ms: Count
     pattern: _Expression
@@ -140,12 +141,17 @@ class _Selecting(_Command, frozen=True):
         return Selection(self.pattern, self.partition)
 
 
-class Pause(_Selecting, frozen=True):
-    """The selected partitions are not read until a Resume covers them, or the run ends."""
+class Pause(_Selecting, frozen=True, omit_defaults=True):
+    """The selected partitions are not read until a Resume covers them, or the run ends. `since_ms` is 0 where a person
+    gives the order; in a record by which a planner keeps it in the topic, when the topic took it first."""
+
+    since_ms: Count = 0
 
 
-class Resume(_Selecting, frozen=True):
-    """The selected partitions are read again, whatever Pause held them."""
+class Resume(_Selecting, frozen=True, omit_defaults=True):
+    """The selected partitions are read again, whatever Pause held them. `since_ms`: as of `Pause`."""
+
+    since_ms: Count = 0
 
 
 class Retry(_Selecting, frozen=True):
@@ -253,6 +259,11 @@ def ends_epoch(command: Command, share: Share | None) -> bool:
         case Slots():
             return command.process == (share.process if share else "")
     return False
+
+
+def is_kept(command: Command) -> bool:
+    """Whether it is an order of before, that a planner has written again."""
+    return isinstance(command, Pause | Resume | Throttle) and command.since_ms > 0
 
 
 def is_growth(share: Share, before: Share | None) -> bool:

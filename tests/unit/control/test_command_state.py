@@ -4,11 +4,22 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 from tests.flows import flow_of
 
 from sparkmirror.control import command_state
 from sparkmirror.control.command_state import CommandState
-from sparkmirror.control.commands import Assign, Command, Pause, Resume, Share, Throttle, command_record
+from sparkmirror.control.commands import (
+    Assign,
+    Command,
+    Pause,
+    Resume,
+    Share,
+    Throttle,
+    command_key,
+    command_record,
+    decode_command,
+)
 from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.model import Cluster, TopicPartition
 
@@ -74,16 +85,22 @@ def test_orders_that_the_topic_would_forget_are_written_again_in_their_order(mon
         assert topic == "mm2-sparkmirror-commands.A.internal"
         written.extend(some)
 
-    again = [TailRecord(WHERE, 0, now_ms, *command_record(one)) for one in (pause, resume, rate)]
-    unread = [ages[:1], ages[1:], again, []]
-    tail = SimpleNamespace(read_to_end=lambda _: unread.pop(0))
+    unread = [ages[:1], ages[1:]]
+
+    def read_to_end(_: float) -> list[TailRecord]:
+        return unread.pop(0) if unread else [TailRecord(WHERE, 0, now_ms, *one) for one in written]
+
+    tail = SimpleNamespace(read_to_end=read_to_end)
     monkeypatch.setattr(CommandState, "_follow", lambda _: tail)
     monkeypatch.setattr(command_state, "publish", publish)
     state = CommandState(flow_of("A->B.enabled = true"), "run", "p")
     state.read()
     assert written == [], "shares are written when they change"
     state.read()
-    assert written == [command_record(one) for one in (pause, resume, rate)]
+    assert [(decode_command(value), key) for key, value in written] == [
+        (replace(one, since_ms=now_ms - 13 * 3_600_000 + at), command_key(one))
+        for one, at in ((pause, 0), (resume, 12 * 3_600_000), (rate, 12 * 3_600_000 + 1))
+    ]
     state.read()
     state.read()
     assert len(written) == 3 and state.orders == (pause, resume, rate), "their last records are young"
@@ -104,7 +121,34 @@ def test_orders_are_written_again_once_where_the_topic_gives_its_records_no_time
     assert len(written) == 1
 
 
-def test_of_orders_that_were_written_again_the_last_records_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compaction may have taken the first one of one of them, and left that of the other."""
+def test_what_a_process_that_slept_writes_again_comes_before_what_was_ordered_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a partition that was resumed meanwhile would stand still, and a rate that was lifted would hold."""
     pause, resume = Pause("run", 1, "", None), Resume("run", 2, "", None)
-    assert read(monkeypatch, resume, pause, resume).orders == (pause, resume)
+    slow, fast = Throttle("run", "", 5), Throttle("run", "", 9)
+    began = read(monkeypatch, pause, slow)
+    (since, rate_since) = (began._since_ms[one] for one in (pause, slow))
+    late = (replace(pause, since_ms=since), replace(slow, since_ms=rate_since))
+    assert read(monkeypatch, pause, slow, resume, fast, *late).orders == (pause, resume, fast)
+    compacted = read(monkeypatch, resume, fast, *late)
+    assert compacted.orders == (pause, resume, fast)
+
+
+def test_an_order_that_is_given_again_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast = Throttle("run", "", 5), Throttle("run", "", 9)
+    assert read(monkeypatch, slow, fast, slow).orders == (slow,)
+    again = Pause("run", 3, "", None)
+    assert read(monkeypatch, Pause("run", 1, "", None), Resume("run", 2, "", None), again).orders[-1] == again
+
+
+def test_a_person_s_order_is_later_than_those_before_it_whatever_a_broker_s_clock_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pause, resume = Pause("run", 9, "", None), Resume("run", 2, "", None)
+    records = [TailRecord(WHERE, 0, 5000, *command_record(pause)), TailRecord(WHERE, 1, 4000, *command_record(resume))]
+    monkeypatch.setattr(CommandState, "_follow", lambda _: SimpleNamespace(read_to_end=lambda _: records))
+    monkeypatch.setattr(command_state, "publish", lambda *_: None)
+    state = CommandState(flow_of("A->B.enabled = true"), "run", "p")
+    state.read()
+    assert state.orders == (pause, resume)

@@ -28,7 +28,7 @@ class Orders:
             for fetch_state in covered:
                 fetch_state.not_before = 0.0
             return [_row(fetch_state, ORDERED_RETRY) for fetch_state in covered]
-        if order not in self._given:  # a planner writes those of before again, so that the topic keeps them
+        if order not in self._given:  # the topic may be read again
             self._given.append(order)
         return self.apply(covered)
 
