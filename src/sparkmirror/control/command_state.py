@@ -48,10 +48,9 @@ class CommandState:
         self._tail: TopicTail | None = None
         self._ear: TopicTail | None = None
         self._read_to = 0
-        self._throttles: dict[str, Throttle] = {}
-        self._orders: dict[Pause | Resume, None] = {}
         self._written_ms: dict[Pause | Resume | Throttle, int] = {}
         self._since_ms: dict[Pause | Resume | Throttle, int] = {}
+        """The orders in force, with when the topic took each first."""
         self._last_ms = 0
         self._kept_ms = 0
         self.is_stopped = False
@@ -65,8 +64,8 @@ class CommandState:
     @property
     def orders(self) -> tuple[Pause | Resume | Throttle, ...]:
         """Pauses and resumes, in their order, and then throttles, the last of each pattern, in theirs."""
-        since = self._since_ms.__getitem__
-        return (*sorted(self._orders, key=since), *sorted(self._throttles.values(), key=since))
+        in_order = sorted(self._since_ms, key=self._since_ms.__getitem__)
+        return tuple(sorted(in_order, key=lambda one: isinstance(one, Throttle)))
 
     def read(self) -> None:
         """Read all commands up to the topic's end, and have it keep the person's. Raises ClusterError."""
@@ -138,12 +137,15 @@ class CommandState:
         order, since_ms = replace(told, since_ms=0), told.since_ms or max(written_ms, self._last_ms + 1)
         self._last_ms = max(self._last_ms, since_ms)
         self._written_ms[order] = written_ms
-        if isinstance(order, Throttle):
-            before = self._throttles.get(order.pattern, order)
-            if since_ms >= self._since_ms.get(before, 0):
-                self._throttles[order.pattern], self._since_ms[order] = order, since_ms
-        else:
-            self._orders[order], self._since_ms[order] = None, min(since_ms, self._since_ms.get(order, since_ms))
+        known = self._since_ms
+        if not isinstance(order, Throttle):
+            known[order] = min(since_ms, known.get(order, since_ms))
+            return
+        others = [one for one in known if isinstance(one, Throttle) and one.pattern == order.pattern]
+        if all(known[one] <= since_ms for one in others):
+            for one in others:
+                del known[one]
+            known[order] = since_ms
 
     def _take_share(self, share: Share) -> None:
         is_newer = self.share is None or share.number > self.share.number

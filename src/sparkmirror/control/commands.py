@@ -261,7 +261,7 @@ def ends_epoch(command: Command, share: Share | None) -> bool:
     return False
 
 
-def is_kept(command: Command) -> bool:
+def is_written_again(command: Command) -> bool:
     """Whether it is an order of before, that a planner has written again."""
     return isinstance(command, Pause | Resume | Throttle) and command.since_ms > 0
 

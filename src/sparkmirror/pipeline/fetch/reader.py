@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparkmirror.control.admission import Admission
 from sparkmirror.control.assignment import Assigned, TaskPlan
-from sparkmirror.control.commands import Assign, Command, Pause, Resume, Retry, is_kept
+from sparkmirror.control.commands import Assign, Command, Pause, Resume, Retry, is_written_again
 from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
@@ -358,7 +358,7 @@ class TaskReader:
     # Commands.
 
     def _obey(self, command: Command) -> None:
-        if command.run != self._plan.run or is_kept(command):  # the plan has the orders of before
+        if command.run != self._plan.run or is_written_again(command):  # the plan has the orders of before
             return
         self._end.hear(command, time.monotonic())
         if isinstance(command, RateOrder):
