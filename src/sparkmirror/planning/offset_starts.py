@@ -74,7 +74,6 @@ class _Logs(NamedTuple):
     source_begins: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     first: Mapping[TopicPartition, Position]
-    memory_ms: int
 
 
 class _Pair(NamedTuple):
@@ -226,7 +225,7 @@ class OffsetStarts:
         found = first_places(self._flow, self._source, is_new, all_of_them=self._is_patient)
         source_ids = {item.partition: item.topic_id for item in items}
         first = keep_chosen(self._flow, self._ledger, self._target, found, source_ids, self._there, source_ends)
-        return _Logs(begins, there, source_begins, source_ends, first, self._memory_ms)
+        return _Logs(begins, there, source_begins, source_ends, first)
 
     def _known(self, offsets: LogOffsets) -> dict[TopicPartition, int]:
         return offsets.all() if self._is_patient else dict(offsets.known)
@@ -299,7 +298,7 @@ class OffsetStarts:
         sequence = reached.offset % SEQUENCES if is_filled else facts.sequence_after(pair.common.next_sequence)
         start = replace(item, offset=reached.offset, epochs=reached.epochs, restarted_from=None)
         extent = self._adopted(remote, ends) if isinstance(verdict, Adopt) else None
-        append = Append(producer_id, sequence, remote.topic, self._there[remote.topic].topic_id, logs.memory_ms)
+        append = Append(producer_id, sequence, remote.topic, self._there[remote.topic].topic_id, self._memory_ms)
         return replace(start, append=append, extent=extent, found=None)
 
     def _first(self, item: Assigned, logs: _Logs) -> Position | None:

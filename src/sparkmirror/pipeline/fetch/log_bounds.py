@@ -43,10 +43,10 @@ class LogBounds:
             fetch_state.node = None
             return
         loss = judge_out_of_range(fetch_state.offset, fetch_state.lineage, span)
-        if loss is None and not _doubts(fetch_state, _DOUBTS_MAX):
-            loss = judge_unknown_epoch(fetch_state.offset, fetch_state.lineage, span)
-        elif loss is not None and _is_unproved(fetch_state, loss) and _doubts(fetch_state, _UNPROVED_MAX):
-            return
+        if loss is None or _is_unproved(fetch_state, loss):
+            if _doubts(fetch_state, _DOUBTS_MAX if loss is None else _UNPROVED_MAX):
+                return
+            loss = loss or judge_unknown_epoch(fetch_state.offset, fetch_state.lineage, span)
         if loss is not None:
             response_reader.lose(fetch_state, loss)
 
