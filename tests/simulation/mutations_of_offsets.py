@@ -9,7 +9,7 @@ OFFSETS = (
     Mutation("a batch that the log had already is taken for the one that was sent", f"{_PRODUCE}/aligned_answers.py",
              "return append_time_ms >= 0 or latest_ms(batch.data) < 0", "return False", kept=True),
     Mutation("what is read back of a batch's place is not compared", f"{_PRODUCE}/read_back.py",
-             "if first <= found.offset < stop and _content(", "if False and _content(", kept=True),
+             "if first <= found.offset < stop and found", "if False and found", kept=True),
     Mutation("the end of a log is read once", "planning/target_ends.py",
              "            if now.get(where) == end or (", "            if True or (", kept=True),
     Mutation("a hole is filled before the records before it are acknowledged", f"{_PRODUCE}/aligned_offsets.py",

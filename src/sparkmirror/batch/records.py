@@ -43,6 +43,11 @@ class Record:
     value: bytes | None
     headers: tuple[RecordHeader, ...] = ()
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """All but its place and its time, which a broker may give it."""
+        return self.key, self.value, self.headers
+
 
 def decode_records(batch: bytes | bytearray | memoryview, max_bytes: int = UNPACKED_BYTES_MAX) -> list[Record]:
     """The records of one whole v2 batch, control records too, in their order.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sparkmirror.batch.header import CODEC_MASK, MAGIC
+from sparkmirror.batch.header import MAGIC
 from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire.batch_owners import OwnedBatch
@@ -145,14 +145,7 @@ def _records(batch: OwnedBatch) -> Iterable[_Stretch]:
 
 
 def _are_same_batch(one: _Stretch, other: _Stretch) -> bool:
-    if one.batch is None or other.batch is None:
-        return False
-    mine, theirs = one.batch.header, other.batch.header
-    return (
-        (one.first, one.stop, mine.records_count, mine.magic) == (other.first, other.stop, theirs.records_count, MAGIC)
-        and not (mine.attributes ^ theirs.attributes) & CODEC_MASK
-        and one.batch.body == other.batch.body
-    )
+    return one.batch is not None and other.batch is not None and one.batch.has_same_bytes(other.batch)
 
 
 def _disagree(one: _Stretch, other: _Stretch) -> bool:
@@ -162,4 +155,4 @@ def _disagree(one: _Stretch, other: _Stretch) -> bool:
 
 
 def _content(record: Record | None) -> object:
-    return record and (record.key, record.value, record.headers)
+    return record and record.content

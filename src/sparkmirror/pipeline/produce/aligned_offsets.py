@@ -23,7 +23,7 @@ from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD, hold_misplaced
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, GoOn, Hold, Offer, Settle
+from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail, Hold, Offer, Placed, Settle
 from sparkmirror.pipeline.produce.guarantee import AtLeastOnce
 from sparkmirror.pipeline.produce.ledger_flush import LedgerFlush
 from sparkmirror.pipeline.produce.next_batch import NextBatches
@@ -160,7 +160,7 @@ class AlignedOffsets(AtLeastOnce):
                 clause = f"the target has something else at offset {other} of {buffer.target} than its source"
                 self._effects.extend(hold_misplaced(buffer, other, clause))
             else:
-                self._effects.extend((GoOn(buffer, sent.batch, sent.first, sent.came_at_ms), Offer(buffer)))
+                self._effects.extend((Placed(buffer, sent.batch, sent.first, sent.came_at_ms), Offer(buffer)))
             self._effects.append(Settle(buffer))  # it may have failed meanwhile, and waited for this
 
     def _take_filled(self, source: TopicPartition, outcome: Outcome) -> None:

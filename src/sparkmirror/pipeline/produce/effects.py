@@ -72,7 +72,7 @@ class RefusePositions(NamedTuple):
     ledger: PartitionBuffer
 
 
-class GoOn(NamedTuple):
+class Placed(NamedTuple):
     """The batch stands at `base_offset`, by more than its answer, which came at `came_at_ms`."""
 
     buffer: PartitionBuffer
@@ -127,7 +127,7 @@ class RollBack(NamedTuple):
 
 
 Effect = (
-    Offer | BackOff | Fail | Hold | NoteMisplaced | Settle | Evict | InDoubt | RefusePositions | GoOn | Advance | Refuse
-    | Absent | Speak | Abort | Commit | RollBack
+    Offer | BackOff | Fail | Hold | NoteMisplaced | Settle | Evict | InDoubt | RefusePositions | Placed | Advance
+    | Refuse | Absent | Speak | Abort | Commit | RollBack
 )  # fmt: skip
 Effects = deque[Effect]

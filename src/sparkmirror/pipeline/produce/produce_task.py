@@ -314,7 +314,7 @@ class ProduceTask:
         match effect:
             case wanted.Offer(buffer):
                 self._dispatch.offer(buffer)
-            case wanted.GoOn(buffer, batch, base_offset, came_at_ms):
+            case wanted.Placed(buffer, batch, base_offset, came_at_ms):
                 self._answer_taker.go_on(buffer, batch, base_offset, came_at_ms)
             case wanted.Advance(buffer, mapped, is_alone):
                 self._progress.map_batches(buffer.source, mapped, is_alone=is_alone)

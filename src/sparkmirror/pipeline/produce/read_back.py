@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
-from sparkmirror.batch.header import CODEC_MASK, HEADER_BYTES, parse_header
+from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.background import Background
@@ -95,11 +95,10 @@ def find_other(reader: OwnerReader, batches: Iterable[Sent]) -> dict[int, int]:
 def first_other(sent: bytes, first: int, log: Iterable[OwnedBatch]) -> int | None:
     """The first offset from `first` on at which the log has something else than the batch that was sent; None without
     one. What the log no longer has is no other. Raises ProtocolError for a batch that cannot be read."""
-    header, own = parse_header(sent, 0), memoryview(sent)[HEADER_BYTES:]
+    own = OwnedBatch(parse_header(sent, 0)._replace(base_offset=first), memoryview(sent))
     records: list[Record] | None = None
     for batch in log:
-        is_same_codec = not (batch.header.attributes ^ header.attributes) & CODEC_MASK
-        if (batch.first, batch.stop) == (first, first + header.records_count) and is_same_codec and batch.body == own:
+        if batch.has_same_bytes(own):
             continue
         records = decode_records(sent) if records is None else records
         other = _first_different(records, first, batch)
@@ -113,10 +112,6 @@ def _first_different(records: list[Record], first: int, batch: OwnedBatch) -> in
     if batch.is_filler:
         return max(batch.first, first)
     for found in decode_records(batch.data):
-        if first <= found.offset < stop and _content(found) != _content(records[found.offset - first]):
+        if first <= found.offset < stop and found.content != records[found.offset - first].content:
             return found.offset
     return None
-
-
-def _content(record: Record) -> object:
-    return record.key, record.value, record.headers
