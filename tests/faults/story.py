@@ -162,6 +162,14 @@ class Story:
                     raise
             time.sleep(0.2)
 
+    def offsets_producer(self) -> int:
+        """The producer id with which the flow keeps offsets, by its ledger."""
+        with self.ledger() as ledger:
+            ledger.read_to_end()
+            found = ledger.view.offsets_producer
+        assert found is not None
+        return found
+
     def target_has_ledger(self) -> bool:
         return set(ledger_topics(self.alias)) <= list_topics({"bootstrap.servers": self.target})
 

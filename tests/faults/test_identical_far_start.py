@@ -3,7 +3,6 @@ die one after the other, and mirrors that are killed with them, in the start, in
 numbers begin again."""
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,12 +68,8 @@ def end_of(story: Story) -> int:
 def has_begun_again(story: Story) -> bool:
     """Whether the flow's sequence numbers in partition 0 have, behind 2^31 - 1: the first of them equals FAR."""
     remote = TopicPartition(story.remote_topic, 0)
-    with closing(story.ledger()) as ledger:
-        ledger.read_to_end()
-        producer_id = ledger.view.offsets_producer
-    assert producer_id is not None
     with open_admin(story.cluster(), "test") as target:
-        found = last_sequences(target, [remote], producer_id)[remote]
+        found = last_sequences(target, [remote], story.offsets_producer())[remote]
     return found is not None and found < FAR
 
 

@@ -3,7 +3,6 @@ that forgets what was deleted or loses its end."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -175,16 +174,22 @@ def test_a_large_hole_is_filled_by_written_markers_through_kills_and_by_a_writer
     assert_identical(story)
 
 
+def late_story(story: Story, start: int) -> Story:
+    """Its source has one partition, which begins at `start`."""
+    source = {"bootstrap.servers": story.source}
+    make_topics(source, {story.topic: 1})
+    begin_at(source, story.topic, start)
+    return story
+
+
 def test_empty_records_that_a_killed_broker_brings_back_are_deleted_again(
     tmp_path: Path, source_cluster: KafkaCluster, unique: Callable[[str], str]
 ) -> None:
     """It keeps on disk where its logs begin once a minute."""
     with KafkaCluster(name="forgetful") as target:
-        story = Story(tmp_path, source_cluster.bootstrap_servers, target.bootstrap_servers, unique("A"), unique("late"))
-        story = replace(story, partitions=1)
-        source, there = ({"bootstrap.servers": servers} for servers in (story.source, story.target))
-        make_topics(source, {story.topic: 1})
-        begin_at(source, story.topic, START)
+        addresses = source_cluster.bootstrap_servers, target.bootstrap_servers
+        story = late_story(Story(tmp_path, *addresses, unique("A"), unique("late"), partitions=1), START)
+        source, there = ({"bootstrap.servers": servers} for servers in addresses)
         write(source, story.topic, numbered(0, 100))
         with story.run(lines=lines_of(story)) as run:
             await_ends(story, run, [START + 100])
@@ -224,11 +229,9 @@ def test_a_mirror_killed_right_behind_the_deletion_of_empty_records_is_gone_on_f
 ) -> None:
     """Nothing was mirrored yet, nor a position stored. The broker has forgotten the deletion, if it is killed too."""
     with KafkaCluster(name="forgetful") as target:
-        story = Story(tmp_path, source_cluster.bootstrap_servers, target.bootstrap_servers, unique("A"), unique("late"))
-        story = replace(story, partitions=1)
-        source, there = ({"bootstrap.servers": servers} for servers in (story.source, story.target))
-        make_topics(source, {story.topic: 1})
-        begin_at(source, story.topic, LATE)
+        addresses = source_cluster.bootstrap_servers, target.bootstrap_servers
+        story = late_story(Story(tmp_path, *addresses, unique("A"), unique("late"), partitions=1), LATE)
+        source, there = ({"bootstrap.servers": servers} for servers in addresses)
         write(source, story.topic, numbered(0, COPIED, size_bytes=100))
         (broker,) = target.brokers
         with story.run(lines=lines_of(story)) as run:

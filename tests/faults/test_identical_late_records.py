@@ -23,10 +23,7 @@ def write_late(story: Story, timestamp_ms: int) -> int:
     """What a process that slept had read before the source lost it: the flow's next batch, by its sequence number.
     Returns its offset."""
     remote = TopicPartition(story.remote_topic, 0)
-    with closing(story.ledger()) as ledger:
-        ledger.read_to_end()
-        producer_id = ledger.view.offsets_producer
-    assert producer_id is not None
+    producer_id = story.offsets_producer()
     with open_admin(story.cluster(), "test") as target, closing(FillerClients(story.cluster())) as clients:
         before = last_sequences(target, [remote], producer_id)[remote]
         assert before is not None
