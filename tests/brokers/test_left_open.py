@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from tests.faults.numbered import wait_until
 from tests.faults.one_task import Mirrored, OneTask
 
 from sparkmirror.batch.header import parse_header, stamp
@@ -85,7 +86,10 @@ class Holder:
         return answer.base_offset
 
     def end(self, where: TopicPartition, *, commits: bool) -> None:
-        """A transaction over `where`, empty there, ends. Identities of the second protocol are not used here."""
+        """A transaction over `where`, empty there, ends. Identities of the second protocol are not used here.
+
+        The coordinator answers when the end is decided; its marker comes later, the stable end behind it.
+        """
         self.ask(AddPartitions(self.name, self.identity, (where,)))
         self.ask(EndTransaction(self.name, self.identity, second_protocol=False, commits=commits))
 
@@ -118,8 +122,8 @@ def test_a_marker_of_a_newer_epoch_ends_what_an_older_one_has_left_open(
     assert holder.identity.epoch > epoch
     assert holder.look() == OpenTransaction(0, epoch, 2), "a take-over that aborts nothing there changes nothing"
     holder.end(holder.left, commits=commits)
-    assert holder.look() is None
-    assert holder.stable_end() == 4
+    wait_until(lambda: holder.look() is None, "nothing is open")
+    wait_until(lambda: holder.stable_end() == 4, "the stable end is behind the marker")
     assert _read(credulous, holder.left) == ([b"1", b"2", b"3"] if commits else [])
 
 
@@ -136,6 +140,7 @@ def test_what_is_not_there_is_not_known_to_have_nothing_open(holder: Holder) -> 
     gone = TopicPartition("gone", 0)
     holder.write(b"1")
     holder.end(holder.left, commits=True)
+    wait_until(lambda: holder.look() is None, "nothing is open")
     looked = look(holder.settings, LeaderEpochs(), [holder.left, gone], holder.identity.producer_id)
     assert looked.open == {holder.left: None}
     assert "gone-0 has no leader" in looked.problem
