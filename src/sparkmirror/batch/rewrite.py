@@ -37,7 +37,8 @@ _CHUNK_BYTES_MAX = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the target topic takes: batches of at most `max_batch_bytes` (its `max.message.bytes`).
+    """What the target topic takes: batches of at most `max_batch_bytes` (its `max.message.bytes`), and of at most
+    `max_records`, if that is not None.
 
     `codec` None leaves each batch its own. Records from later than `clamp_to_ms` (ms since 1970) get that time instead;
     None leaves all as they are. With `keeps_offsets` the records of a batch have consecutive source offsets.
@@ -47,6 +48,7 @@ class Limits:
     codec: Codec | None = None
     clamp_to_ms: int | None = None
     keeps_offsets: bool = False
+    max_records: int | None = None
 
 
 def rewrite(
@@ -109,9 +111,17 @@ def _rewrite_group(
             is_repacked = codec is not Codec.NONE and codec == group.codecs[row] and not is_old
             share = packed_bytes / len(columns.content) if is_repacked else 1.0
             wanted = columns.rows(int(np.searchsorted(columns.offsets, first_offset)), len(columns))
-            for part in _dense_parts(wanted) if limits.keeps_offsets else (wanted,):
+            for part in _parts(wanted, limits):
                 yield from encode(clamp(part, limits.clamp_to_ms), codec, limits.max_batch_bytes, share)
         row = after
+
+
+def _parts(columns: Columns, limits: Limits) -> Iterator[Columns]:
+    """The records that one batch may have, whatever its size."""
+    for part in _dense_parts(columns) if limits.keeps_offsets else (columns,):
+        most = max(limits.max_records or len(part), 1)
+        for first in range(0, len(part), most):
+            yield part.rows(first, min(first + most, len(part)))
 
 
 def _dense_parts(columns: Columns) -> Iterator[Columns]:

@@ -151,10 +151,11 @@ class AnswerTaker:
         if buffer.is_lane:
             self._routing.name_records(batch)
         if produced.error in LIMITED:
-            self._limits.ask(buffer.target.topic)
             is_size = produced.error == MESSAGE_TOO_LARGE
+            self._limits.ask(buffer.target.topic, len(batch.data) if is_size else None)
             may_fit = batch.records > 1 if is_size else self._clamps
-            if may_fit and not buffer.is_ledger and not batch.refusals:
+            is_guess = is_size and self._limits.of(buffer.target.topic).max_message_bytes is None
+            if may_fit and not buffer.is_ledger and (is_guess or not batch.refusals):
                 buffer.await_limits(batch)
                 return
         if buffer.is_lane:

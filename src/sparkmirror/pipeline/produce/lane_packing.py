@@ -2,6 +2,8 @@
 split only where the target refuses one. Made by `pipeline.produce.gate`, called by `pipeline.produce.buffer`.
 """
 
+from dataclasses import replace
+
 from sparkmirror.batch.header import BatchHeader, parse_header
 from sparkmirror.batch.unpacking import Unpacking
 from sparkmirror.pipeline.produce.limits import TopicLimits
@@ -24,16 +26,21 @@ class LanePacking(Packing):
         return False
 
     def refit(self, batch: Batch, limits: TopicLimits, unpacking: Unpacking) -> list[Batch]:
-        """Split a batch that the target refused into batches within its limits; a record beyond them stands alone."""
+        """Split a batch that the target refused into batches within its limits, or of half its size where these are not
+        known; a record beyond that stands alone."""
         from sparkmirror.pipeline.produce.kept_records import decode_batch
         from sparkmirror.pipeline.produce.record_pieces import encode_batches
 
-        if len(batch.data) <= limits.merged_bytes and not self.clamp_timestamps:
+        halved = limits.is_halved(len(batch.data))
+        if len(batch.data) <= limits.merged_bytes and not halved and not self.clamp_timestamps:
             return [batch]
+        asked = self.asked(limits)
+        if halved:
+            asked = replace(asked, max_batch_bytes=len(batch.data) // 2)
         columns = decode_batch(batch.data, unpacking.budget.bound)
         fresh: list[Batch] = []
         done, begins = 0, batch.next_offset - batch.records
-        for piece in encode_batches(columns, parse_header(batch.data, 0).codec, self.asked(limits)):
+        for piece in encode_batches(columns, parse_header(batch.data, 0).codec, asked):
             spans, sequence = slice_spans(batch.spans, done, piece.records), batch.sequence + done
             done += piece.records
             data, reached = memoryview(piece.data), begins + done

@@ -11,7 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
@@ -171,12 +171,18 @@ class Packing:
         return passing_seconds(_waiting_bytes(queue) // header.total_bytes, traffic()) > _LONG_SECONDS
 
     def refit(self, batch: Batch, limits: TopicLimits, unpacking: Unpacking) -> list[Batch]:
-        """Split a batch that the target refused into batches within its limits. Raises as `rewrite`."""
-        if len(batch.data) <= limits.merged_bytes and not self.clamp_timestamps:
+        """Split a batch that the target refused into batches within its limits, or in two where its size limit is not
+        known. Raises as `rewrite`."""
+        halved = limits.is_halved(len(batch.data))
+        if len(batch.data) <= limits.merged_bytes and not halved and not self.clamp_timestamps:
             return [batch]
+        wanted = self._wanted(limits)
+        if limits.max_message_bytes is None:
+            most = -(-batch.records // 2) if halved else None
+            wanted = replace(wanted, max_batch_bytes=UNLIMITED_BYTES, max_records=most)
         fresh: list[Batch] = []
         first = 0
-        for piece in rewrite(batch.data, 0, self._wanted(limits), unpacking):
+        for piece in rewrite(batch.data, 0, wanted, unpacking):
             spans = slice_spans(batch.spans, first, piece.records)
             reached = spans[-1].next_offset
             data = memoryview(piece.data)

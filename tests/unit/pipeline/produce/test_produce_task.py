@@ -147,7 +147,7 @@ def test_a_lane_waits_for_limits_that_it_does_not_know_and_then_sends_smaller_or
     error: int, records: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = new_parts(is_once=False, clamps=True)
-    monkeypatch.setattr(parts.limits, "ask", lambda _topic: None)
+    monkeypatch.setattr(parts.limits, "ask", lambda _topic, _size: None)
     source = parts.gate.buffers[ORDERS] = PartitionBuffer(ORDERS, None, 0, -1)
     much_later_ms = 1 << 50
     data = bytearray(encode_batch([Record(at, much_later_ms, None, bytes(300)) for at in range(records)]))
@@ -195,14 +195,14 @@ def test_positions_that_the_ledger_has_lost_are_stored_again(
 def test_a_record_that_alone_is_too_large_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no batch had to be made smaller before, so that the topic's limits were never looked up."""
     parts = new_parts()
-    asked: list[str] = []
-    monkeypatch.setattr(parts.limits, "ask", asked.append)
+    asked: list[tuple[str, int | None]] = []
+    monkeypatch.setattr(parts.limits, "ask", lambda topic, size: asked.append((topic, size)))
     buffer = PartitionBuffer(ORDERS, ORDERS, 0, -1)
     buffer.accept(QueuedRecords(memoryview(bytearray(encode_batch([(None, b"v")]))), 0, 1, lambda: None))
     batch = buffer.next_batch(7, 3)
     assert batch is not None
     parts.answer_taker.take(buffer, batch, ProducedPartition("orders", 0, 10, -1, ""), 0.0)
-    assert asked == ["orders"]
+    assert asked == [("orders", len(batch.data))]
     assert list(parts.effects) == [
         Fail(
             buffer,
