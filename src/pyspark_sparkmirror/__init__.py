@@ -1,6 +1,6 @@
 """By this package's name Spark finds the data source `kafka-records`, which no program has to register.
 
-PySpark looks for `DefaultSource` in all packages that are named so (`pyspark.sql.worker.lookup_data_sources`).
+PySpark looks for one `DefaultSource` in each package that is named so (`pyspark.sql.worker.lookup_data_sources`).
 """
 
 from sparkmirror.records.kafka_records import KafkaRecords as DefaultSource

@@ -169,7 +169,7 @@ def open_batches(
     """The batches that `decode_some` decodes. Raises as that does."""
     taken = _candidates(headers, first, enough_bytes)
     if not are_checked:
-        _check_sums(buffer, taken)
+        check_sums(buffer, taken)
     content, ranges = _unpack(buffer, taken, bound, enough_bytes)
     stop = first + len(ranges)
     table = headers.table[first:stop].copy()
@@ -200,7 +200,8 @@ def _candidates(headers: Headers, first: int, enough_bytes: int) -> Headers:
     return taken
 
 
-def _check_sums(buffer: memoryview, headers: Headers) -> None:
+def check_sums(buffer: memoryview, headers: Headers) -> None:
+    """Of batches of magic 2. Raises ProtocolError for the first that is damaged."""
     from sparkmirror.batch import kernels
 
     table = headers.table

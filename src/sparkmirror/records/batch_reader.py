@@ -1,4 +1,4 @@
-"""`kafka-records` as a batch source: what is to be read is planned once, and a Spark task reads each range."""
+"""Topics as a batch source: what is to be read is planned once, and a Spark task reads each range."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
     from sparkmirror.records.batch_reader import RecordsReader
-    from sparkmirror.records.options import WriteOptions
     from sparkmirror.records.sink import RecordsStreamWriter, RecordsWriter
     from sparkmirror.records.stream_reader import RecordsStreamReader
 
@@ -28,52 +27,26 @@ class KafkaRecords(DataSource):
         return "kafka-records"
 
     def schema(self) -> str:
-        from sparkmirror.records.options import check_names
-        from sparkmirror.records.rows import DDL
+        from sparkmirror.records.entry import source_ddl
 
-        check_names(self.options)
-        return DDL
+        return source_ddl(self.name(), self.options)
 
     def reader(self, schema: Any) -> "RecordsReader":
-        from sparkmirror.records.batch_reader import RecordsReader
-        from sparkmirror.records.options import read_options
+        from sparkmirror.records.entry import batch_reader
 
-        _check_schema(schema)
-        return RecordsReader(read_options(self.options, is_stream=False))
+        return batch_reader(self.name(), self.options, schema)
 
     def streamReader(self, schema: Any) -> "RecordsStreamReader":
-        from sparkmirror.records.options import read_options
-        from sparkmirror.records.stream_reader import RecordsStreamReader
+        from sparkmirror.records.entry import stream_reader
 
-        _check_schema(schema)
-        return RecordsStreamReader(read_options(self.options, is_stream=True))
+        return stream_reader(self.name(), self.options, schema)
 
     def writer(self, schema: Any, overwrite: bool) -> "RecordsWriter":
-        from sparkmirror.records.sink import RecordsWriter
+        from sparkmirror.records.entry import batch_writer
 
-        return RecordsWriter(self._write_options(schema, overwrite, is_stream=False))
+        return batch_writer(self.name(), self.options, schema, overwrite)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> "RecordsStreamWriter":
-        from sparkmirror.records.sink import RecordsStreamWriter
+        from sparkmirror.records.entry import stream_writer
 
-        return RecordsStreamWriter(self._write_options(schema, overwrite, is_stream=True))
-
-    def _write_options(self, schema: Any, overwrite: bool, *, is_stream: bool) -> "WriteOptions":
-        from sparkmirror.errors import ConfigError
-        from sparkmirror.records.options import write_options
-        from sparkmirror.records.sink_columns import check_columns
-
-        if overwrite:
-            raise ConfigError("kafka-records appends to topics and cannot overwrite them.", 'Use .mode("append").')
-        options = write_options(self.options, is_stream=is_stream)
-        check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields], options.topic)
-        return options
-
-
-def _check_schema(schema: Any) -> None:
-    """A read has the columns that it has. Raises ConfigError."""
-    from sparkmirror.errors import ConfigError
-    from sparkmirror.records.rows import SCHEMA
-
-    if list(schema.names) != SCHEMA.names:
-        raise ConfigError("kafka-records has columns of its own and takes no schema.", "Leave .schema(…) out.")
+        return stream_writer(self.name(), self.options, schema, overwrite)

@@ -1,4 +1,5 @@
-"""The options of `kafka-records`: read, and refused by name. Pure; called by `records.kafka_records`.
+"""The options of `kafka-records`, and of `kafka-runs` without a mirror: read, and refused by name. Pure; called by
+`records.entry`.
 
 Names and meanings are those of Spark's Kafka connector where it has the same option. Spark hands them over in small
 letters.
@@ -26,6 +27,10 @@ ALIAS: Final = "kafka"
 """Under which errors know the cluster: a setting is then named as the option is, `kafka.sasl.jaas.config`."""
 _KAFKA: Final = "kafka."
 
+RECORDS: Final = "kafka-records"
+RUNS: Final = "kafka-runs"
+"""The sources, which have the same options where they mean the same."""
+
 _TOPICS: Final = ("subscribe", "subscribePattern", "assign")
 _STARTING: Final = (
     "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"
@@ -33,19 +38,21 @@ _STARTING: Final = (
 _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _READ: Final = (
     "bootstrap.servers", *_TOPICS, *_STARTING, "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
-    "maxUnpackedBytes", "includeHeaders",
+    "maxUnpackedBytes",
 )  # fmt: skip
+_OF_RECORDS: Final = ("includeHeaders",)
 _OF_STREAMS: Final = ("maxOffsetsPerTrigger", "identicalOffsets")
 _WRITE: Final = ("bootstrap.servers", "topic", "offsetsFile")
 _OF_SINKS: Final = ("checkpointLocation", "queryName", "path")
 """Spark's own of a streaming write, which it hands on."""
 
+_COMPRESSION: Final = "compression.type"
 _CLIENT: Final = frozenset(
     ("bootstrap.servers", "security.protocol", "ssl.ca.location", *SECURITY_NAMES, "client.id", "request.timeout.ms",
      "connections.max.idle.ms", "metadata.max.age.ms")
 )  # fmt: skip
 _CONSUMER: Final = _CLIENT | {"isolation.level"}
-_PRODUCER: Final = _CLIENT | {"compression.type", "acks", "enable.idempotence", "delivery.timeout.ms"}
+_PRODUCER: Final = _CLIENT | {_COMPRESSION, "acks", "enable.idempotence", "delivery.timeout.ms"}
 
 _REFUSED: Final = {
     "minoffsetspertrigger": "A batch begins when there are records. Set the trigger of the query instead.",
@@ -57,8 +64,21 @@ _REFUSED: Final = {
     "kafka.transactional.id": "Writes are at least once; transactions are not supported.",
     "transactional": "Writes are at least once; transactions are not supported.",
     "kafka.client.rack": "Records are read from leaders.",
-    "config": "It belongs to the source `kafka-runs`.",
-    "flow": "It belongs to the source `kafka-runs`.",
+}
+_OF_A_MIRROR: Final = (
+    "It belongs to the streams of a mirror, which have `config` and `flow`, and no kafka.bootstrap.servers."
+)
+_REFUSED_BY: Final = {
+    RECORDS: {
+        "config": "It belongs to the source `kafka-runs`.",
+        "flow": "It belongs to the source `kafka-runs`.",
+    },
+    RUNS: {
+        "config": _OF_A_MIRROR,
+        "flow": _OF_A_MIRROR,
+        "includeheaders": "Headers are in the batches.",
+        "kafka.compression.type": "Batches keep their codec.",
+    },
 }
 
 
@@ -78,7 +98,8 @@ class Selection(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """What a read is to do. `offsets_max` is of a micro-batch, `partitions_min` and `records_max` of its tasks,
-    `unpacked_max` of a record batch. With `are_identical` a checkpoint's offsets hold on other clusters too."""
+    `unpacked_max` of a record batch. With `are_identical` a checkpoint's offsets hold on other clusters too. `source`,
+    RECORDS or RUNS, says what the rows are."""
 
     cluster: Cluster
     topics: Selection
@@ -91,6 +112,7 @@ class ReadOptions:
     partitions_min: int | None = None
     records_max: int | None = None
     unpacked_max: int | None = None
+    source: str = RECORDS
 
     @property
     def bound(self) -> Bound:
@@ -105,13 +127,15 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write is to do. All records go to `topic`, if there is one; where they lie is noted in `offsets_file`."""
+    """What a write is to do. All records go to `topic`, if there is one; where they lie is noted in `offsets_file`.
+    `codec` is of records, not of batches."""
 
     cluster: Cluster
     topic: str = ""
     offsets_file: str = ""
     codec: Codec = Codec.NONE
     delivery_seconds: float = 120.0
+    source: str = RECORDS
 
     @property
     def settings(self) -> ClientSettings:
@@ -119,23 +143,27 @@ class WriteOptions:
         return client_settings(self.cluster, "records")
 
 
-def check_names(given: Mapping[str, str]) -> None:
+def check_names(given: Mapping[str, str], source: str = RECORDS) -> None:
     """Refuses options that no read has. Raises ConfigError."""
-    _refuse_unknown(given, (*_READ, *_ENDING, *_OF_STREAMS), _CONSUMER, "a read")
+    _refuse_unknown(given, (*_read_names(source), *_ENDING, *_OF_STREAMS), _CONSUMER, "a read", source)
 
 
-def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
+def _read_names(source: str) -> tuple[str, ...]:
+    return (*_READ, *_OF_RECORDS) if source == RECORDS else _READ
+
+
+def read_options(given: Mapping[str, str], *, is_stream: bool, source: str = RECORDS) -> ReadOptions:
     """Raises ConfigError, which names the option."""
-    others = _OF_STREAMS if is_stream else _ENDING
-    _refuse_unknown(given, (*_READ, *others), _CONSUMER, "a streaming read" if is_stream else "a batch read")
+    names = (*_read_names(source), *(_OF_STREAMS if is_stream else _ENDING))
+    _refuse_unknown(given, names, _CONSUMER, "a streaming read" if is_stream else "a batch read", source)
     if given.get("includeheaders", "true").lower() != "true":
         raise ConfigError("includeHeaders=false is not supported: headers are always there.", "Select the columns.")
     isolation = given.get("kafka.isolation.level", "read_uncommitted").strip().lower()
     if isolation not in ("read_uncommitted", "read_committed"):
         raise ConfigError(f"kafka.isolation.level={isolation} is neither read_uncommitted nor read_committed.")
     options = ReadOptions(
-        cluster=_cluster(given),
-        topics=_selection(given),
+        cluster=_cluster(given, source),
+        topics=_selection(given, source),
         starting=starting_limit(given, is_stream=is_stream),
         ending=ending_limit(given),
         read_committed=isolation == "read_committed",
@@ -145,15 +173,17 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         partitions_min=_count(given, "minPartitions"),
         records_max=_count(given, "maxRecordsPerPartition"),
         unpacked_max=_count(given, "maxUnpackedBytes"),
+        source=source,
     )
     _ = options.settings
     return options
 
 
-def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
+def write_options(given: Mapping[str, str], *, is_stream: bool, source: str = RECORDS) -> WriteOptions:
     """Raises ConfigError, which names the option."""
     known = (*_WRITE, *_OF_SINKS) if is_stream else _WRITE
-    _refuse_unknown(given, known, _PRODUCER, "a streaming write" if is_stream else "a batch write")
+    clients = _PRODUCER if source == RECORDS else _PRODUCER - {_COMPRESSION}
+    _refuse_unknown(given, known, clients, "a streaming write" if is_stream else "a batch write", source)
     if given.get("kafka.acks", "all").strip() not in ("all", "-1"):
         raise ConfigError("kafka.acks: all replicas in sync acknowledge each write.", "Leave it out.")
     if given.get("kafka.enable.idempotence", "true").strip().lower() != "true":
@@ -164,45 +194,50 @@ def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
         raise ConfigError(f"kafka.compression.type={name.lower()} is not supported.", f"Use one of {known_codecs}.")
     delivery_ms = _count(given, "kafka.delivery.timeout.ms") or 120_000
     topic, file = given.get("topic", "").strip(), given.get("offsetsfile", "").strip()
-    options = WriteOptions(_cluster(given), topic, file, Codec[name], delivery_ms / 1000)
+    options = WriteOptions(_cluster(given, source), topic, file, Codec[name], delivery_ms / 1000, source)
     _ = options.settings
     return options
 
 
-def _refuse_unknown(given: Mapping[str, str], known: tuple[str, ...], clients: frozenset[str], what: str) -> None:
+def _refuse_unknown(
+    given: Mapping[str, str], known: tuple[str, ...], clients: frozenset[str], what: str, source: str
+) -> None:
+    refused = _REFUSED | _REFUSED_BY[source]
     names = {name.lower() for name in known}
     for name in sorted(given):
         if name in names or (name.removeprefix(_KAFKA) in clients and name.startswith(_KAFKA)):
             continue
-        if name in _REFUSED:
-            raise ConfigError(f"kafka-records has no option `{name}`. {_REFUSED[name]}")
-        spelt = next((one for one in (*_READ, *_ENDING, *_OF_STREAMS, *_WRITE) if one.lower() == name), "")
+        if name in refused:
+            raise ConfigError(f"{source} has no option `{name}`. {refused[name]}")
+        spelt = next(
+            (one for one in (*_read_names(source), *_ENDING, *_OF_STREAMS, *_WRITE) if one.lower() == name), ""
+        )
         if spelt:
-            raise ConfigError(f"The option `{spelt}` of kafka-records has no meaning in {what}.", "Leave it out.")
+            raise ConfigError(f"The option `{spelt}` of {source} has no meaning in {what}.", "Leave it out.")
         if name.startswith(_KAFKA):
             hint = f"Client settings that have an effect in {what}: {', '.join(sorted(clients - set(SECURITY_NAMES)))}."
-            raise ConfigError(f"The client setting `{name}` has no effect in {what} of kafka-records.", hint)
-        raise ConfigError(f"kafka-records has no option `{name}`.", f"Options of {what}: {', '.join(known)}, kafka.*.")
+            raise ConfigError(f"The client setting `{name}` has no effect in {what} of {source}.", hint)
+        raise ConfigError(f"{source} has no option `{name}`.", f"Options of {what}: {', '.join(known)}, kafka.*.")
 
 
-def _cluster(given: Mapping[str, str]) -> Cluster:
+def _cluster(given: Mapping[str, str], source: str) -> Cluster:
     client = {name.removeprefix(_KAFKA): value for name, value in given.items() if name.startswith(_KAFKA)}
     if "bootstrap.servers" in given:
         client["bootstrap.servers"] = given["bootstrap.servers"]
     if not client.get("bootstrap.servers", "").strip():
         raise ConfigError(
-            "kafka-records needs the option `kafka.bootstrap.servers`.",
+            f"{source} needs the option `kafka.bootstrap.servers`.",
             'Add .option("kafka.bootstrap.servers", "broker:9092").',
         )
     return Cluster(ALIAS, client)
 
 
-def _selection(given: Mapping[str, str]) -> Selection:
+def _selection(given: Mapping[str, str], source: str) -> Selection:
     named = [name for name in _TOPICS if given.get(name.lower(), "").strip()]
     if len(named) != 1:
         what = f"not {' and '.join(named)}" if named else "and has none"
         raise ConfigError(
-            f"kafka-records needs one of the options subscribe, subscribePattern and assign, {what}.",
+            f"{source} needs one of the options subscribe, subscribePattern and assign, {what}.",
             'Add for example .option("subscribe", "orders").',
         )
     text = given[named[0].lower()].strip()

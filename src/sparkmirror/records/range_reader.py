@@ -1,28 +1,36 @@
-"""Reads one range of offsets in a Spark task: record batches as they are fetched, decoded to Arrow.
+"""Reads one range of offsets in a Spark task: record batches as they are fetched, as rows of records or of runs.
 
 Called by `records.batch_reader` and `records.stream_reader`.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
 
+from sparkmirror.batch.part import Part
+from sparkmirror.batch.unpacking import Bound
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.lookup import Span
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.log_range import AnotherTopic, LogRange, RangeGone, read_parts
-from sparkmirror.records.options import ReadOptions
+from sparkmirror.records.options import RECORDS, RUNS, ReadOptions
 from sparkmirror.records.ranges import OffsetRange
 from sparkmirror.records.rows import arrow_batches
+from sparkmirror.records.run_rows import run_batches
 from sparkmirror.records.source_log import gone_partitions, report_loss
 
 _PAUSE_SECONDS: Final = 0.2
 _WRONG_ANSWERS_MAX: Final = 10
+_ROWS: Final[Mapping[str, Callable[[Part, TopicPartition, int, int, Bound], Iterator[pa.RecordBatch]]]] = {
+    RECORDS: arrow_batches,
+    RUNS: run_batches,
+}
+"""What each source makes of a part."""
 
 
 class TaskRange(NamedTuple):
@@ -38,12 +46,13 @@ def read_range(options: ReadOptions, task: TaskRange) -> Iterator[pa.RecordBatch
     """The records of the range, in order. Raises DataLoss where the log no longer has a part of it and failOnDataLoss
     is set, ClusterError, ProtocolError for a damaged batch."""
     where, first, end = task.wanted
+    as_rows = _ROWS[options.source]
     wrong_answers = 0
     while first < end:
         wanted = LogRange(where, first, end, options.read_committed, task.compacted, task.topic_id)
         try:
             for part in read_parts(options.settings, wanted):
-                yield from arrow_batches(part, where, first, min(end, part.next_offset), options.bound)
+                yield from as_rows(part, where, first, min(end, part.next_offset), options.bound)
                 first, wrong_answers = part.next_offset, 0
         except AnotherTopic:
             what = f"The topic {where.topic} was deleted and made again before offsets {first} to {end - 1} were read."

@@ -57,12 +57,17 @@ def arrow_batches(
         try:
             columns, reached = decode_part(part, first, end, CHUNK_BYTES, bound)
         except ContentTooLarge as large:
-            hint = "Raise the option maxUnpackedBytes if the topic's producers write such batches."
-            raise ContentTooLarge(f"{where}: {large.args[0]}", hint) from None
+            raise too_large(where, large) from None
         low, high = (int(found) for found in np.searchsorted(columns.offsets, (first, end)))
         if low < high:
             yield _record_batch(columns.rows(low, high), part, where)
         first = reached
+
+
+def too_large(where: TopicPartition, large: ContentTooLarge) -> ContentTooLarge:
+    """The problem as a reader of the partition is told it."""
+    hint = "Raise the option maxUnpackedBytes if the topic's producers write such batches."
+    return ContentTooLarge(f"{where}: {large.args[0]}", hint)
 
 
 def _record_batch(columns: Columns, part: Part, where: TopicPartition) -> pa.RecordBatch:

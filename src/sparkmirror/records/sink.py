@@ -1,16 +1,16 @@
-"""`kafka-records` as a sink, for batch and streaming writes: each task appends its rows, and returns where they lie.
+"""Topics as a sink, for batch and streaming writes: each task appends its rows, and returns where they lie.
 
 At least once: a task or a micro-batch that is repeated writes again what it has written. Within a task an idempotent
 producer writes each record once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from sparkmirror.records.options import WriteOptions
+from sparkmirror.records.options import RECORDS, WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sparkmirror.batch.piece import Piece
     from sparkmirror.model import TopicPartition
     from sparkmirror.records.batch_producer import Appended, BatchProducer
+
+    _Lanes = dict[TopicPartition, Iterator[Piece]]
 
 _CHUNK_BYTES = 8 << 20
 """So many bytes of rows are gathered before batches are made of them: many partitions would have small ones."""
@@ -69,21 +71,15 @@ def _note(options: WriteOptions, messages: Sequence[Any], batch_id: int | None =
 
 def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]") -> Written:
     """Appends all rows of a task, acknowledged by all replicas in sync. Raises ClusterError, RecordTooLarge."""
-    import secrets
-    import time
-
     from sparkmirror.records.batch_producer import BatchProducer
-    from sparkmirror.records.sink_columns import Placement, records_of
 
     producer: BatchProducer | None = None
     try:
         for rows in _gathered(batches):
             if producer is None:  # a task without rows asks no broker
                 producer = BatchProducer(options.settings, options.delivery_seconds)
-                placement = Placement(options.topic, producer.size_of, secrets.randbits(16))
-            records = records_of(rows, time.time_ns() // 1_000_000)
-            lanes = {where: _pieces(options, lane) for where, lane in placement.lanes(rows, records)}
-            _send(producer, lanes)
+                lanes_of = _lanes_of(options, producer.size_of)
+            _send(producer, lanes_of(rows))
         if producer is None:
             return Written({})
         producer.flush()
@@ -93,13 +89,32 @@ def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]") -> Wr
             producer.close()
 
 
-def _pieces(options: WriteOptions, records: Any) -> "Iterator[Piece]":
+def _lanes_of(options: WriteOptions, size_of: Callable[[str], int]) -> "Callable[[pa.RecordBatch], _Lanes]":
+    """What makes batches of rows, for each partition."""
+    if options.source == RECORDS:
+        return _lanes_of_records(options, size_of)
+    from sparkmirror.records.run_columns import run_lanes
+
+    return lambda rows: run_lanes(rows, options.topic, size_of)
+
+
+def _lanes_of_records(options: WriteOptions, size_of: Callable[[str], int]) -> "Callable[[pa.RecordBatch], _Lanes]":
+    import secrets
+    import time
+
     from sparkmirror.pipeline.produce.record_pieces import encode_batches
+    from sparkmirror.records.sink_columns import Placement, records_of
 
-    return encode_batches(records, options.codec)
+    placement = Placement(options.topic, size_of, secrets.randbits(16))
+
+    def lanes_of(rows: "pa.RecordBatch") -> "_Lanes":
+        records = records_of(rows, time.time_ns() // 1_000_000)
+        return {where: encode_batches(lane, options.codec) for where, lane in placement.lanes(rows, records)}
+
+    return lanes_of
 
 
-def _send(producer: "BatchProducer", lanes: "dict[TopicPartition, Iterator[Piece]]") -> None:
+def _send(producer: "BatchProducer", lanes: "_Lanes") -> None:
     """A batch of each partition at a time; they are made while those before are under way."""
     while lanes:
         made = {where: piece for where, pieces in lanes.items() if (piece := next(pieces, None)) is not None}

@@ -87,7 +87,8 @@ def _timestamps(rows: pa.RecordBatch, now_ms: int) -> NDArray[np.int64]:
     return np.where(micros.is_null().to_numpy(zero_copy_only=False), now_ms, milliseconds)
 
 
-def _names(topics: pa.Array) -> list[str]:
+def topic_names(topics: pa.Array) -> list[str]:
+    """Of a column; None is null. Raises ClusterError for what is no text."""
     try:
         return list(topics.to_pylist())
     except UnicodeDecodeError as problem:
@@ -95,6 +96,20 @@ def _names(topics: pa.Array) -> list[str]:
             f"A row that was to be written has the topic {problem.object!r}, which is no text, in its column `topic`.",
             "Spark makes text of any bytes. Filter such rows: is_valid_utf8(topic).",
         ) from None
+
+
+def absent_topic() -> ClusterError:
+    """Of a row that says no topic."""
+    return ClusterError(
+        "A row that was to be written has no topic: its column `topic` is null.",
+        "Filter such rows, or set the option topic.",
+    )
+
+
+def absent_partition(topic: str, wanted: int, count: int, hint: str) -> ClusterError:
+    """Of a row that is to go to a partition that its topic, of `count` partitions, does not have."""
+    said = f"A row that was to be written asks for partition {wanted} of topic {topic}, which has {count}."
+    return ClusterError(said, hint)
 
 
 class Placement:
@@ -119,12 +134,9 @@ class Placement:
             return
         topics = rows.column("topic").dictionary_encode()
         if topics.indices.null_count:
-            raise ClusterError(
-                "A row that was to be written has no topic: its column `topic` is null.",
-                "Filter such rows, or set the option topic.",
-            )
+            raise absent_topic()
         codes = topics.indices.to_numpy()
-        for code, name in enumerate(_names(topics.dictionary)):
+        for code, name in enumerate(topic_names(topics.dictionary)):
             yield name, np.flatnonzero(codes == code)
 
     def _partitions(
@@ -150,10 +162,8 @@ class Placement:
     def _check(self, wanted: NDArray[np.int64], absent: NDArray[np.bool_], topic: str, count: int) -> None:
         wrong = wanted[~absent & ((wanted < 0) | (wanted >= count))]
         if len(wrong):
-            raise ClusterError(
-                f"A row that was to be written asks for partition {int(wrong[0])} of topic {topic}, which has {count}.",
-                "Leave the column `partition` out to have it chosen by the key.",
-            )
+            hint = "Leave the column `partition` out to have it chosen by the key."
+            raise absent_partition(topic, int(wrong[0]), count, hint)
 
     def _deal(self, records: int, count: int) -> NDArray[np.int64]:
         together = max(-(-records // count), _TOGETHER_MIN)

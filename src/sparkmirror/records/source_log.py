@@ -52,7 +52,7 @@ def report_loss(what: str, *, is_fatal: bool) -> None:
             f"{what} The read ends because records may be lost to it.",
             "With failOnDataLoss=false it goes on with what is there.",
         )
-    log.warning("Records may be lost to a read of kafka-records: %s", what)
+    log.warning("Records may be lost to a read of Kafka: %s", what)
 
 
 def name_some(partitions: Iterable[TopicPartition]) -> str:

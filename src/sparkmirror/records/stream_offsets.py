@@ -34,9 +34,7 @@ class StreamOffset(NamedTuple):
             is_initial, cluster = bool(value.get("initial", False)), str(value.get("cluster", ""))
             return cls(_read(value["offsets"]), begin, topics, is_initial, cluster)
         except (KeyError, TypeError, ValueError, AttributeError) as strange:
-            raise ProtocolError(
-                f"kafka-records cannot read the position {value} in the checkpoint.", _HINT
-            ) from strange
+            raise ProtocolError(f"The stream cannot read the position {value} in the checkpoint.", _HINT) from strange
 
     def as_json(self) -> dict[str, Any]:
         """Equal positions give equal text: topics and partitions are in order."""

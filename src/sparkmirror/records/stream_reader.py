@@ -1,4 +1,4 @@
-"""`kafka-records` as a streaming source: Spark's checkpoint is the position, each micro-batch is a set of ranges.
+"""Topics as a streaming source: Spark's checkpoint is the position, each micro-batch is a set of ranges.
 
 One reader lives in Spark's planning process as long as the query; copies of it read in the tasks.
 """

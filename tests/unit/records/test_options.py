@@ -7,7 +7,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.model import TopicPartition
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere
-from sparkmirror.records.options import Selection, check_names, read_options, write_options
+from sparkmirror.records.options import RUNS, Selection, check_names, read_options, write_options
 
 BROKERS = {"kafka.bootstrap.servers": "b1:9092"}
 ORDERS = {**BROKERS, "subscribe": "orders"}
@@ -119,6 +119,31 @@ def test_a_time_comes_before_times_and_times_before_offsets() -> None:
 def test_limits_that_make_no_sense_are_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_options({**ORDERS, **given}, is_stream=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({**ORDERS, "includeheaders": "true"}, "kafka-runs has no option `includeheaders`. Headers are in the batches"),
+        ({**ORDERS, "config": "x"}, "kafka-runs has no option `config`. It belongs to the streams of a mirror"),
+        ({**ORDERS, "flow": "x"}, "has no option `flow`.*which have `config` and `flow`"),
+        ({**ORDERS, "subscribr": "x"}, "kafka-runs has no option `subscribr`"),
+        ({**ORDERS, "endingoffsets": "latest"}, "`endingOffsets` of kafka-runs has no meaning in a streaming read"),
+        ({**ORDERS, "kafka.linger.ms": "5"}, r"`kafka\.linger\.ms` has no effect in a streaming read of kafka-runs"),
+        (BROKERS, "kafka-runs needs one of the options subscribe"),
+        ({"subscribe": "t"}, "kafka-runs needs the option `kafka.bootstrap.servers`"),
+    ],
+)
+def test_batches_are_read_by_the_same_options_and_refuse_others_by_name(given: dict[str, str], said: str) -> None:
+    assert read_options(ORDERS, is_stream=True, source=RUNS).source == RUNS
+    with pytest.raises(ConfigError, match=said):
+        read_options(given, is_stream=True, source=RUNS)
+
+
+def test_batches_are_written_with_their_own_codec() -> None:
+    assert write_options({**BROKERS, "topic": "t"}, is_stream=False, source=RUNS).source == RUNS
+    with pytest.raises(ConfigError, match=r"kafka-runs has no option `kafka\.compression\.type`. Batches keep"):
+        write_options({**BROKERS, "kafka.compression.type": "lz4"}, is_stream=False, source=RUNS)
 
 
 def test_a_write_has_a_topic_and_a_codec() -> None:
