@@ -5,9 +5,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.oracle import Client
 from tests.scenarios.mirror import COMMAND, Ended, Mirror, MirrorOnce, StartMirror, Verify
 
+from sparkmirror.spark.cluster import SparkCluster
+from sparkmirror.spark.session import launch_context
 from sparkmirror.spark.warm_start import archive_options
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -22,6 +25,16 @@ def source(source_cluster: KafkaCluster) -> Client:
 def target(target_cluster: KafkaCluster) -> Client:
     """As `source`, the other end."""
     return {"bootstrap.servers": target_cluster.bootstrap_servers}
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session of a program without a mirror, which finds the data sources by itself."""
+    context = launch_context(2, tmp_path_factory.mktemp("spark"), SparkCluster("local[2]"))
+    try:
+        yield SparkSession(context)
+    finally:
+        context.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,6 @@ from tests.faults.numbered import wait_until
 from tests.oracle import Client, assert_same, read_messages, read_topic
 from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX, Note, make_topics, numbered, write
 
-from sparkmirror.spark.cluster import SparkCluster
-from sparkmirror.spark.session import launch_context
-
 LONG_AGO = 1_600_000_000_123
 KEPT = {"retention.ms": "-1"}
 """Brokers delete records of such times at once otherwise."""
@@ -33,16 +30,6 @@ MANY = 3_000
 KILLS = 3
 LAKE = Path(__file__).with_name("lake_program.py")
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    context = launch_context(2, tmp_path_factory.mktemp("spark"), SparkCluster("local[2]"))
-    session = SparkSession(context)
-    try:
-        yield session
-    finally:
-        context.stop()
 
 
 def options(client: Client, **more: str) -> dict[str, str]:

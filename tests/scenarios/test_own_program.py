@@ -1,4 +1,4 @@
-"""`kafka-runs` without the rest: the program printed in docs/spark.md runs as it stands and copies every record."""
+"""`kafka-runs` with a mirror's file: the program printed in docs/spark.md runs as it stands and copies every record."""
 
 import json
 import os
@@ -28,7 +28,9 @@ def test_the_documented_program_copies_a_topic(
     write(source, topic, numbered(0, 5000, partitions=2), compression_type="lz4")
     config = tmp_path / "mirror.properties"
     config.write_text(flow_file(source, target, alias=alias, topics=topic, lines=["tasks.max = 2", "tasks.min = 2"]))
-    program = re.search(r"```python\n(.*?)```", DOCS.read_text().partition("\n## `kafka-runs`\n")[2], re.DOTALL)
+    program = re.search(
+        r"```python\n(.*?)```", DOCS.read_text().partition("\n### With a mirror's file\n")[2], re.DOTALL
+    )
     assert program is not None
     script = tmp_path / "program.py"
     script.write_text(program[1].replace('"A->B"', f'"{alias}->backup"').replace('"A."', f'"{alias}."'))
