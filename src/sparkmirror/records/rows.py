@@ -65,7 +65,7 @@ def arrow_batches(
 
 
 def too_large(where: TopicPartition, large: ContentTooLarge) -> ContentTooLarge:
-    """The problem as a reader of the partition is told it."""
+    """The problem, for a reader of the partition."""
     hint = "Raise the option maxUnpackedBytes if the topic's producers write such batches."
     return ContentTooLarge(f"{where}: {large.args[0]}", hint)
 
