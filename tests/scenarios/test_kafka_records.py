@@ -201,7 +201,7 @@ def test_what_cannot_be_done_is_an_error_that_says_why(
     writer = rows.write.format("kafka-records").mode("append").options(**options(source, topic=topic))
     with pytest.raises(Exception, match=f"asks for partition 7 of topic {topic}, which has 1"):
         writer.save()
-    with pytest.raises(Exception, match="Writes are at least once; transactions are not supported"):
+    with pytest.raises(Exception, match=r"Use kafka\.transactional\.id, the prefix of the tasks' ids"):
         writer.option("transactional", "true").save()
 
 

@@ -2,7 +2,7 @@
 
 A request has at most one batch of each partition, and a partition has one batch under way: so records stay in order,
 and a batch whose answer was lost is sent again with its sequence number, by which brokers know it. Used by
-`records.sink`.
+`records.sink`, and by `records.task_transaction`, which gives it a transaction to write in.
 """
 
 import time
@@ -24,6 +24,7 @@ from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.kafka.wire.producer_ids import fresh_producer
+from sparkmirror.kafka.wire.transaction import Transaction
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.answers import MESSAGE_TOO_LARGE, BatchOutcome, describe, judge, leaves_doubt
 
@@ -33,6 +34,7 @@ _APPEARS_SECONDS: Final = 2.0
 """A broker may report a new topic this much later than another one."""
 _SEQUENCES: Final = 1 << 31
 _MARGIN_SECONDS: Final = 5.0
+_REPEATED: Final = "It is aborted, and Spark repeats the task."
 
 
 @dataclass(slots=True)
@@ -61,14 +63,18 @@ class _Request:
 
 
 class BatchProducer:
-    """For one thread. `appended` has what was acknowledged by all replicas in sync."""
+    """For one thread. `appended` has what was acknowledged by all replicas in sync. All goes into the `transaction` if
+    there is one, which the caller ends."""
 
-    def __init__(self, settings: ClientSettings, delivery_seconds: float) -> None:
+    def __init__(
+        self, settings: ClientSettings, delivery_seconds: float, transaction: Transaction | None = None
+    ) -> None:
         self.appended: dict[TopicPartition, Appended] = {}
         self._settings = settings
         self._search = LeaderSearch(settings)
         self._delivery_seconds = delivery_seconds
-        self._identity = fresh_producer(settings)
+        self._transaction = transaction
+        self._identity = fresh_producer(settings) if transaction is None else transaction.identity
         self._sequences: dict[TopicPartition, int] = {}
         self._view = ClusterView()
         self._links: dict[int, Link] = {}
@@ -110,6 +116,8 @@ class BatchProducer:
         pause, ends_at = _PAUSE_SECONDS, time.monotonic() + self._delivery_seconds
         while self._waiting:
             self._collect()
+            if self._is_unknown and self._transaction is not None:
+                raise ClusterError(f"The transaction cannot go on: {self._problem}.", _REPEATED)
             if self._is_unknown and not self._doubtful:
                 self._identity, self._sequences, self._is_unknown = fresh_producer(self._settings), {}, False
             if self._waiting and self._is_stalled:
@@ -131,6 +139,8 @@ class BatchProducer:
     def _post(self) -> None:
         """One request to each leader, with the first batch that each of its partitions has left."""
         self._is_stalled = False
+        if self._transaction is not None:
+            self._transaction.add(self._waiting)
         if any(where not in self._view.leaders for where in self._waiting):
             self._try_look_up()
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -151,14 +161,17 @@ class BatchProducer:
 
     def _request(self, node: int, partitions: list[TopicPartition]) -> _Request:
         link = self._link(node)
-        request = _Request(link, link.version(wire.PRODUCE, wire.PRODUCE_VERSIONS))
+        versions = wire.PRODUCE_VERSIONS if self._transaction is None else wire.FIRST_TRANSACTIONS
+        request = _Request(link, link.version(wire.PRODUCE, versions))
         items = []
         for where in partitions:
             by_id = request.version >= wire.TOPIC_ID_PRODUCE
             key = self._view.topic_ids[where.topic].bytes if by_id else where.topic
             request.partitions[key, where.partition] = where
             items.append(ProduceItem(key, where.partition, self._stamped(where)))
-        body = wire.encode_produce(items, timeout_ms=int(self._settings.request_timeout_seconds * 1000))
+        name = None if self._transaction is None else self._transaction.transactional_id
+        timeout_ms = int(self._settings.request_timeout_seconds * 1000)
+        body = wire.encode_produce(items, transactional_id=name, timeout_ms=timeout_ms)
         link.correlation += 1
         header = wire.request_header(wire.PRODUCE, request.version, link.correlation, link.client_id)
         try:
@@ -170,7 +183,8 @@ class BatchProducer:
 
     def _stamped(self, where: TopicPartition) -> memoryview:
         data = memoryview(self._waiting[where][0].data)
-        stamp(data, 0, parse_header(data, 0), *self._identity, self._sequences.get(where, 0))
+        sequence, is_transactional = self._sequences.get(where, 0), self._transaction is not None
+        stamp(data, 0, parse_header(data, 0), *self._identity, sequence, is_transactional)
         return data
 
     def _collect(self) -> None:

@@ -52,7 +52,11 @@ _CLIENT: Final = frozenset(
      "connections.max.idle.ms", "metadata.max.age.ms")
 )  # fmt: skip
 _CONSUMER: Final = _CLIENT | {"isolation.level"}
-_PRODUCER: Final = _CLIENT | {_COMPRESSION, "acks", "enable.idempotence", "delivery.timeout.ms"}
+_PRODUCER: Final = _CLIENT | {
+    _COMPRESSION, "acks", "enable.idempotence", "delivery.timeout.ms", "transactional.id", "transaction.timeout.ms"
+}  # fmt: skip
+_TIMEOUT_MS: Final = 60_000
+"""Java's default of `transaction.timeout.ms`."""
 
 _REFUSED: Final = {
     "minoffsetspertrigger": "A batch begins when there are records. Set the trigger of the query instead.",
@@ -61,8 +65,7 @@ _REFUSED: Final = {
     "kafka.group.id": "No consumer group takes part: positions are in Spark's checkpoint.",
     "kafka.auto.offset.reset": "Use startingOffsets.",
     "kafka.enable.auto.commit": "Positions are in Spark's checkpoint; nothing is committed to Kafka.",
-    "kafka.transactional.id": "Writes are at least once; transactions are not supported.",
-    "transactional": "Writes are at least once; transactions are not supported.",
+    "transactional": "Use kafka.transactional.id, the prefix of the tasks' ids.",
     "kafka.client.rack": "Records are read from leaders.",
 }
 _OF_A_MIRROR: Final = (
@@ -128,7 +131,8 @@ class ReadOptions:
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """What a write is to do. All records go to `topic`, if there is one; where they lie is noted in `offsets_file`.
-    `codec` is of records, not of batches."""
+    `codec` is of records, not of batches. With a `transactional_id` each task writes in a transaction of the id
+    `<transactional_id>-<task>`."""
 
     cluster: Cluster
     topic: str = ""
@@ -136,6 +140,8 @@ class WriteOptions:
     codec: Codec = Codec.NONE
     delivery_seconds: float = 120.0
     source: str = RECORDS
+    transactional_id: str = ""
+    transaction_timeout_ms: int = _TIMEOUT_MS
 
     @property
     def settings(self) -> ClientSettings:
@@ -194,7 +200,11 @@ def write_options(given: Mapping[str, str], *, is_stream: bool, source: str = RE
         raise ConfigError(f"kafka.compression.type={name.lower()} is not supported.", f"Use one of {known_codecs}.")
     delivery_ms = _count(given, "kafka.delivery.timeout.ms") or 120_000
     topic, file = given.get("topic", "").strip(), given.get("offsetsfile", "").strip()
-    options = WriteOptions(_cluster(given, source), topic, file, Codec[name], delivery_ms / 1000, source)
+    name_of_all = given.get("kafka.transactional.id", "").strip()
+    timeout_ms = _count(given, "kafka.transaction.timeout.ms") or _TIMEOUT_MS
+    options = WriteOptions(
+        _cluster(given, source), topic, file, Codec[name], delivery_ms / 1000, source, name_of_all, timeout_ms
+    )
     _ = options.settings
     return options
 

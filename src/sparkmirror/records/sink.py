@@ -1,12 +1,15 @@
 """Topics as a sink, for batch and streaming writes: each task appends its rows, and returns where they lie.
 
-At least once: a task or a micro-batch that is repeated writes again what it has written. Within a task an idempotent
-producer writes each record once.
+At least once: a task or a micro-batch that is repeated writes again what it has written, unless the write is
+transactional (`records.task_transaction`). Within a task an idempotent producer writes each record once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -27,9 +30,11 @@ _CHUNK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What one task has appended."""
+    """What one task has appended. `begun` is the name of a transactional write whose first micro-batch since a start of
+    the query this is, as far as the task's process knows."""
 
     appended: "dict[TopicPartition, Appended]"
+    begun: str = ""
 
 
 class RecordsWriter(DataSourceArrowWriter):
@@ -37,9 +42,11 @@ class RecordsWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
+        self._name = uuid4().hex
+        """A repeated task of the write knows itself by it."""
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
-        return write_rows(self._options, iterator)
+        return write_rows(self._options, iterator, self._name)
 
     def commit(self, messages: Sequence[Any]) -> None:
         _note(self._options, messages)
@@ -55,7 +62,12 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, iterator)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        """The records are there already; a micro-batch that is repeated is noted again."""
+        """The records are there already; a micro-batch that is repeated is noted again. Raises ClusterError where it is
+        split otherwise than before."""
+        if begun := next((one.begun for one in messages if one is not None and one.begun), ""):
+            from sparkmirror.records.task_transaction import check_others
+
+            check_others(self._options, begun, batchId, len(messages))
         _note(self._options, messages, batchId)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
@@ -69,24 +81,44 @@ def _note(options: WriteOptions, messages: Sequence[Any], batch_id: int | None =
         note_offsets(options.offsets_file, [one.appended for one in messages if one is not None], batch_id)
 
 
-def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]") -> Written:
-    """Appends all rows of a task, acknowledged by all replicas in sync. Raises ClusterError, RecordTooLarge."""
+def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]", name: str = "") -> Written:
+    """Appends all rows of a task, acknowledged by all replicas in sync. `name` is that of a batch write, for a
+    transactional one. Raises ClusterError, RecordTooLarge."""
+    gathered = _gathered(batches)
+    if (first := next(gathered, None)) is None:  # a task without rows asks no broker
+        return Written({})
+    rows = chain((first,), gathered)
+    if options.transactional_id:
+        return _write_once(options, rows, name)
     from sparkmirror.records.batch_producer import BatchProducer
 
-    producer: BatchProducer | None = None
+    producer = BatchProducer(options.settings, options.delivery_seconds)
     try:
-        for rows in _gathered(batches):
-            if producer is None:  # a task without rows asks no broker
-                producer = BatchProducer(options.settings, options.delivery_seconds)
-                lanes_of = _lanes_of(options, producer.size_of)
-            _send(producer, lanes_of(rows))
-        if producer is None:
-            return Written({})
+        _append(options, producer, rows)
         producer.flush()
         return Written(producer.appended)
     finally:
-        if producer is not None:
-            producer.close()
+        producer.close()
+
+
+def _write_once(options: WriteOptions, rows: "Iterator[pa.RecordBatch]", name: str) -> Written:
+    from pyspark import TaskContext
+
+    from sparkmirror.records.task_transaction import TaskOfWrite, begins_run, task_of_stream, write_once
+
+    context = TaskContext.get()
+    assert context is not None, "a task of Spark writes"
+    task = context.partitionId()
+    mine = TaskOfWrite(name, 0, task) if name else task_of_stream(task, context.getLocalProperty)
+    appended = write_once(options, mine, rows, partial(_append, options))
+    return Written(appended, mine.write if begins_run(mine) else "")
+
+
+def _append(options: WriteOptions, producer: "BatchProducer", rows: "Iterable[pa.RecordBatch]") -> None:
+    """Sends the rows; the last batches may still be under way."""
+    lanes_of = _lanes_of(options, producer.size_of)
+    for some in rows:
+        _send(producer, lanes_of(some))
 
 
 def _lanes_of(options: WriteOptions, size_of: Callable[[str], int]) -> "Callable[[pa.RecordBatch], _Lanes]":

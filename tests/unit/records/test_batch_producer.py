@@ -59,7 +59,8 @@ class Broker:
         self.producers += 1
         return ProducerIdentity(self.producers, 0)
 
-    def _encode(self, items: Any, *, timeout_ms: int) -> list[bytes]:
+    def _encode(self, items: Any, *, timeout_ms: int, transactional_id: str | None) -> list[bytes]:
+        assert transactional_id is None
         self._sent = [(TopicPartition(one.topic_key, one.partition), bytes(one.records)) for one in items]
         return [b""]
 

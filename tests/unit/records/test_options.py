@@ -7,7 +7,7 @@ from sparkmirror.errors import ConfigError
 from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.model import TopicPartition
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere
-from sparkmirror.records.options import RUNS, Selection, check_names, read_options, write_options
+from sparkmirror.records.options import RECORDS, RUNS, Selection, check_names, read_options, write_options
 
 BROKERS = {"kafka.bootstrap.servers": "b1:9092"}
 ORDERS = {**BROKERS, "subscribe": "orders"}
@@ -153,11 +153,20 @@ def test_a_write_has_a_topic_and_a_codec() -> None:
     assert write_options(sink, is_stream=True).delivery_seconds == 5.0
 
 
+@pytest.mark.parametrize("source", [RECORDS, RUNS])
+def test_a_write_is_transactional_where_its_tasks_have_ids(source: str) -> None:
+    assert not write_options(BROKERS, is_stream=True, source=source).transactional_id
+    given = {**BROKERS, "kafka.transactional.id": " sums ", "kafka.transaction.timeout.ms": "900000"}
+    options = write_options(given, is_stream=True, source=source)
+    assert (options.transactional_id, options.transaction_timeout_ms) == ("sums", 900_000)
+    with pytest.raises(ConfigError, match=r"`kafka\.transactional\.id` has no effect in a batch read"):
+        read_options({**ORDERS, "kafka.transactional.id": "sums"}, is_stream=False, source=source)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"transactional": "true"}, "no option `transactional`. Writes are at least once"),
-        ({"kafka.transactional.id": "t"}, "Writes are at least once"),
+        ({"transactional": "true"}, "no option `transactional`. Use kafka.transactional.id, the prefix"),
         ({"kafka.acks": "1"}, "all replicas in sync acknowledge each write"),
         ({"kafka.enable.idempotence": "false"}, "every write is idempotent"),
         ({"kafka.compression.type": "brotli"}, "is not supported.*\n.*none, gzip, snappy, lz4, zstd"),

@@ -19,7 +19,7 @@ from kafka.protocol.producer import (
     InitProducerIdResponse,
 )
 
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import AuthorizationFailed, ClusterError
 from sparkmirror.kafka.coordinators import FIND_COORDINATOR, TRANSACTION, coordinator_request
 from sparkmirror.kafka.errors import NO_ERROR, error_name
 from sparkmirror.kafka.fencing import ProducerIdentity
@@ -29,6 +29,7 @@ from sparkmirror.kafka.wire.lookup import ask_anyone
 from sparkmirror.model import TopicPartition
 
 _FIND_VERSIONS = (4, 6)
+_DENIED = frozenset({30, 53})  # GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _FEATURE = "transaction.version"
 _OPERATION_NOT_ATTEMPTED = 55
 ABORTING_STATES = frozenset({"PrepareEpochFence", "PrepareAbort"})
@@ -166,19 +167,19 @@ def speaks_second_protocol(link: Link) -> bool:
     return link.features.get(_FEATURE, 0) >= 2
 
 
-def find(settings: ClientSettings, transactional_id: str) -> Link:
-    """An open connection to the transaction coordinator. Raises the last ClusterError when there is none yet."""
-    return ask_anyone(settings, lambda link: dial(*_locate(link, transactional_id), settings))
+def find(settings: ClientSettings, key: str, kind: int = TRANSACTION) -> Link:
+    """An open connection to the coordinator of the transactional id `key`, or, with GROUP, of that group. Raises the
+    last ClusterError when there is none yet."""
+    return ask_anyone(settings, lambda link: dial(*_locate(link, key, kind), settings))
 
 
-def _locate(link: Link, transactional_id: str) -> tuple[str, int]:
-    request = coordinator_request(TRANSACTION, [transactional_id])
+def _locate(link: Link, key: str, kind: int) -> tuple[str, int]:
+    request = coordinator_request(kind, [key])
     answer = link.ask(request, FindCoordinatorResponse, link.version(FIND_COORDINATOR, _FIND_VERSIONS))
     found = answer.coordinators[0]
     if found.error_code != NO_ERROR:
-        raise ClusterError(
-            f"broker {link.address} names no coordinator for {transactional_id}: {error_name(found.error_code)}"
-        )
+        kind_of_error = AuthorizationFailed if found.error_code in _DENIED else ClusterError
+        raise kind_of_error(f"broker {link.address} names no coordinator for {key}: {error_name(found.error_code)}")
     return found.host, found.port
 
 

@@ -1,0 +1,233 @@
+"""One transaction at a time of one transactional id, for a caller that blocks: records, an offset of a group, the end.
+
+It speaks the first protocol (KIP-98), which all brokers take, also those that have finalized `transaction.version` 2.
+Called by `records.task_transaction`, in Spark's workers.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+from sparkmirror.errors import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    ClusterError,
+    ClusterUnreachable,
+    ProtocolError,
+    SparkMirrorError,
+)
+from sparkmirror.kafka.coordinators import GROUP, TRANSACTION
+from sparkmirror.kafka.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_PASSING, NO_ERROR, refusal
+from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, Initialize, Question, find
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.model import TopicPartition
+
+T = TypeVar("T")
+
+_OFFSET_FETCH: Final = (9, (8, 9))
+_ADD_OFFSETS: Final = (25, (3, 3))
+_COMMIT_OFFSETS: Final = (28, (3, 3))
+"""Keys of the requests, and the versions of the first protocol that have the fields used here."""
+_UNSTABLE_OFFSET_COMMIT: Final = 88
+_PASSING: Final = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS, _UNSTABLE_OFFSET_COMMIT}
+_INVALID_TIMEOUT: Final = 50
+_LOST: Final = frozenset({47, 48, 49, 90})
+"""INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+_NEW: Final = ProducerIdentity(-1, -1)
+_PAUSE_SECONDS: Final = 0.05
+_PAUSE_SECONDS_MAX: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """An offset of a group, as it is committed within a transaction."""
+
+    where: TopicPartition
+    offset: int
+    metadata: str
+
+
+class Transaction:
+    """Of the holder of `transactional_id`, from `begin` to `commit` or `abort`. Each request is tried again for
+    `seconds_max` while its coordinator is away or loads; what got no answer is asked again, since coordinators know a
+    question that they have answered. All methods raise ClusterError."""
+
+    def __init__(self, settings: ClientSettings, transactional_id: str, timeout_ms: int, seconds_max: float) -> None:
+        self.transactional_id = transactional_id
+        self.identity = _NEW
+        self._settings = settings
+        self._timeout_ms = timeout_ms
+        self._seconds_max = seconds_max
+        self._links: dict[int, Link] = {}
+        self._added: set[TopicPartition] = set()
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links = {}
+
+    def begin(self) -> None:
+        """Fences the holder before, and waits until the transaction that it had begun is ended."""
+        answer = self._decide(Initialize(self.transactional_id, self._timeout_ms, _NEW), "beginning transactions of")
+        if answer is None:
+            raise ProtocolError(f"The coordinator of {self.transactional_id} gave no producer id.")
+        self.identity = answer
+
+    def add(self, partitions: Collection[TopicPartition]) -> None:
+        """Before the first records go there."""
+        if new := tuple(sorted(set(partitions) - self._added)):
+            self._decide(AddPartitions(self.transactional_id, self.identity, new), "adding partitions to that of")
+            self._added |= set(new)
+
+    def commit_offset(self, group: str, offset: GroupOffset) -> None:
+        """It counts when the transaction is committed."""
+        added = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            group_id=group,
+        )
+        doing = f"adding group {group} to the transaction of {self.transactional_id}"
+        self._ask(TRANSACTION, self.transactional_id, doing, _plain(added, AddOffsetsToTxnResponse, _ADD_OFFSETS))
+        doing = f"committing an offset of group {group} in the transaction of {self.transactional_id}"
+        request = self._offset_request(group, offset)
+        self._ask(GROUP, group, doing, _plain(request, TxnOffsetCommitResponse, _COMMIT_OFFSETS, _code_of_offsets))
+
+    def commit(self) -> None:
+        self._end(commits=True)
+
+    def abort(self) -> None:
+        self._end(commits=False)
+
+    def _end(self, *, commits: bool) -> None:
+        question = EndTransaction(self.transactional_id, self.identity, second_protocol=False, commits=commits)
+        self._decide(question, "committing that of" if commits else "aborting that of")
+        self._added = set()
+
+    def committed(self, group: str) -> dict[TopicPartition, GroupOffset]:
+        """The offsets of a group, once no transaction with some of them is open."""
+        wanted = OffsetFetchRequest.OffsetFetchRequestGroup
+        request = OffsetFetchRequest(
+            group_id=group, topics=None, groups=[wanted(group_id=group, topics=None)], require_stable=True
+        )
+        ask = _plain(request, OffsetFetchResponse, _OFFSET_FETCH, _code_of_groups)
+        answer = self._ask(GROUP, group, f"reading the offsets of group {group}", ask)
+        found = [
+            GroupOffset(TopicPartition(topic.name, one.partition_index), one.committed_offset, one.metadata or "")
+            for topic in answer.groups[0].topics
+            for one in topic.partitions
+            if one.committed_offset >= 0
+        ]
+        return {one.where: one for one in found}
+
+    def _offset_request(self, group: str, offset: GroupOffset) -> Any:
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        one = topic.TxnOffsetCommitRequestPartition(
+            partition_index=offset.where.partition,
+            committed_offset=offset.offset,
+            committed_leader_epoch=-1,
+            committed_metadata=offset.metadata,
+        )
+        return TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            generation_id=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[topic(name=offset.where.topic, partitions=[one])],
+        )
+
+    def _decide(self, question: Question, doing: str) -> ProducerIdentity | None:
+        def ask(link: Link) -> tuple[int, tuple[ProducerIdentity | None, Mapping[TopicPartition, int]]]:
+            answer = question.decode(link, link.exchange(question.encode(link)))
+            return answer.error, (answer.identity, answer.refused)
+
+        identity, refused = self._ask(TRANSACTION, self.transactional_id, f"{doing} {self.transactional_id}", ask)
+        for where, code in sorted(refused.items()):
+            raise refusal(code, self._settings.alias, f"adding {where} to the transaction of {self.transactional_id}")
+        return identity
+
+    def _ask(self, kind: int, key: str, doing: str, ask: Callable[[Link], tuple[int, T]]) -> T:
+        """What the coordinator of `key` answers: an error code, and what it means. Raises ClusterError."""
+        pause, ends_at = _PAUSE_SECONDS, time.monotonic() + self._seconds_max
+        while True:
+            try:
+                link = self._links[kind] = self._links.get(kind) or self._dial(key, kind)
+                code, answer = ask(link)
+            except (AuthenticationFailed, AuthorizationFailed):
+                raise
+            except (OSError, ProtocolError, ClusterError) as problem:
+                self._hang_up(kind)
+                if time.monotonic() + pause > ends_at:
+                    raise self._silent(doing, problem) from None
+            else:
+                if code == NO_ERROR:
+                    return answer
+                if code not in _PASSING or time.monotonic() + pause > ends_at:
+                    raise self._refusal(code, doing)
+                if code in COORDINATOR_PASSING:
+                    self._hang_up(kind)
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+    def _dial(self, key: str, kind: int) -> Link:
+        link = find(self._settings, key, kind)
+        link.socket.settimeout(self._settings.request_timeout_seconds)
+        return link
+
+    def _refusal(self, code: int, doing: str) -> SparkMirrorError:
+        problem = refusal(code, self._settings.alias, doing)
+        if code in _LOST:
+            return ClusterError(
+                str(problem.args[0]),
+                f"Another task or program has begun with the id {self.transactional_id}, or its transaction lasted "
+                f"longer than its time-out of {self._timeout_ms} ms (transaction.timeout.ms).",
+            )
+        if code == _INVALID_TIMEOUT:
+            hint = "The brokers' transaction.max.timeout.ms is smaller than transaction.timeout.ms."
+            return ClusterError(str(problem.args[0]), hint)
+        return problem
+
+    def _silent(self, doing: str, problem: Exception) -> ClusterError:
+        why = str(problem.args[0] if problem.args else problem).rstrip(".")
+        return ClusterUnreachable(f"Cluster {self._settings.alias} did not answer while {doing}: {why}.")
+
+    def _hang_up(self, kind: int) -> None:
+        if (link := self._links.pop(kind, None)) is not None:
+            link.close()
+
+
+def _plain(
+    request: Any, response_class: Any, api: tuple[int, tuple[int, int]], code_of: Callable[[Any], int] | None = None
+) -> Callable[[Link], tuple[int, Any]]:
+    """Asks by kafka-python's classes."""
+
+    def ask(link: Link) -> tuple[int, Any]:
+        answer = link.ask(request, response_class, link.version(*api))
+        return int(answer.error_code if code_of is None else code_of(answer)), answer
+
+    return ask
+
+
+def _code_of_offsets(answer: Any) -> int:
+    codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+    return max(codes, key=abs, default=NO_ERROR)
+
+
+def _code_of_groups(answer: Any) -> int:
+    group = answer.groups[0]
+    codes = [one.error_code for topic in group.topics for one in topic.partitions]
+    return int(group.error_code or max(codes, key=abs, default=NO_ERROR))

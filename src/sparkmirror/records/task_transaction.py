@@ -1,0 +1,156 @@
+"""A Spark task of a transactional write: its rows and the mark that they are written are one transaction.
+
+The mark is an offset of the group `<transactional id>`, so a task that is repeated, after a kill too, knows what it has
+committed and writes it no second time. Its offset is the number of the micro-batch and one; its metadata say which
+write and which rows. Called by `records.sink`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sparkmirror.errors import ClusterError, ConfigError
+from sparkmirror.kafka.wire.transaction import GroupOffset, Transaction
+from sparkmirror.records.fingerprint import Fingerprint
+from sparkmirror.records.options import WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparkmirror.model import TopicPartition
+    from sparkmirror.records.batch_producer import Appended, BatchProducer
+
+_BATCH_ID: Final = "streaming.sql.batchId"
+_QUERY_ID: Final = "sql.streaming.queryId"
+_RUN_ID: Final = "spark.jobGroup.id"
+OTHERS_MAX: Final = 64
+"""Tasks of an earlier attempt that was split in more parts are looked for among so many."""
+_begun: set[tuple[str, str]] = set()
+"""The writes, with their runs, for which this worker process has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOfWrite:
+    """Which rows a task has: those of part `task` of the micro-batch `batch` of `write`. A batch write has a name of
+    its own, and one batch. `run` is the start of a query that the task belongs to."""
+
+    write: str
+    batch: int
+    task: int
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What the metadata of the group's offset say: what the last transaction has written."""
+
+    write: str
+    batch: int
+    rows: int
+    checksum: int
+
+    def encode(self) -> str:
+        return msgspec.json.encode(asdict(self)).decode()
+
+
+def task_of_stream(task: int, properties: Callable[[str], str | None]) -> TaskOfWrite:
+    """By the local properties that Spark gives each task of a micro-batch. Raises ConfigError without them."""
+    batch, query = properties(_BATCH_ID), properties(_QUERY_ID)
+    if batch is None or query is None:
+        raise ConfigError(
+            "Spark does not tell this task its micro-batch, which a transactional write has to know.",
+            "Leave kafka.transactional.id out: the write is at least once then.",
+        )
+    return TaskOfWrite(query, int(batch), task, properties(_RUN_ID) or "")
+
+
+def begins_run(mine: TaskOfWrite) -> bool:
+    """Whether this process has not written for this start of the query before: its micro-batch may be a repeated one,
+    of which an earlier start has committed some."""
+    is_first = (mine.write, mine.run) not in _begun
+    _begun.add((mine.write, mine.run))
+    return is_first
+
+
+def write_once(
+    options: WriteOptions,
+    mine: TaskOfWrite,
+    rows: "Iterator[pa.RecordBatch]",
+    append: "Callable[[BatchProducer, Iterable[pa.RecordBatch]], None]",
+) -> "dict[TopicPartition, Appended]":
+    """Appends the rows in one transaction, or nothing where an earlier attempt has committed them. Returns where they
+    lie; nothing is known of that attempt's. Raises ClusterError, RecordTooLarge."""
+    from sparkmirror.records.batch_producer import BatchProducer
+
+    with closing(_transaction(options, mine.task)) as transaction:
+        transaction.begin()
+        mark, seen = _newest(transaction, transaction.transactional_id), Fingerprint()
+        if mark is not None and mark.write == mine.write and mark.batch >= mine.batch:
+            deque(_counted(rows, seen), maxlen=0)
+            _check_repeated(transaction.transactional_id, mark, mine, seen)
+            return {}
+        producer = BatchProducer(options.settings, options.delivery_seconds, transaction)
+        try:
+            append(producer, _counted(rows, seen))
+            producer.flush()
+        except BaseException:
+            with suppress(ClusterError):  # the next holder of the id aborts it, or the brokers in time
+                transaction.abort()
+            raise
+        finally:
+            producer.close()
+        if not producer.appended:  # runs of nothing but markers
+            return {}
+        where, made = min(producer.appended), Mark(mine.write, mine.batch, seen.rows, seen.checksum)
+        transaction.commit_offset(transaction.transactional_id, GroupOffset(where, mine.batch + 1, made.encode()))
+        transaction.commit()
+        return producer.appended
+
+
+def check_others(options: WriteOptions, write: str, batch: int, tasks: int) -> None:
+    """An earlier attempt of the micro-batch may have had more tasks than these, and some of them have committed: their
+    rows are there twice now. Raises ClusterError for such a one."""
+    for task in range(tasks, OTHERS_MAX):
+        with closing(_transaction(options, task)) as transaction:
+            mark = _newest(transaction, transaction.transactional_id)
+        if mark is not None and mark.write == write and mark.batch >= batch:
+            raise _another(transaction.transactional_id, mark, f"micro-batch {batch} has {tasks} tasks")
+
+
+def _transaction(options: WriteOptions, task: int) -> Transaction:
+    name = f"{options.transactional_id}-{task}"
+    return Transaction(options.settings, name, options.transaction_timeout_ms, options.delivery_seconds)
+
+
+def _counted(rows: "Iterator[pa.RecordBatch]", seen: Fingerprint) -> "Iterator[pa.RecordBatch]":
+    for some in rows:
+        seen.add(some)
+        yield some
+
+
+def _newest(transaction: Transaction, group: str) -> Mark | None:
+    """What the last transaction of the group's task has written; None where nothing is known of one."""
+    offsets = sorted(transaction.committed(group).values(), key=lambda one: one.offset)
+    for one in reversed(offsets):
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(one.metadata, type=Mark)
+    return None
+
+
+def _check_repeated(name: str, mark: Mark, mine: TaskOfWrite, seen: Fingerprint) -> None:
+    """Raises ClusterError where what an earlier attempt has committed is not what this one would write."""
+    if (mark.batch, mark.rows, mark.checksum) != (mine.batch, seen.rows, seen.checksum):
+        raise _another(name, mark, f"its task has {seen.rows} rows of micro-batch {mine.batch}")
+
+
+def _another(name: str, mark: Mark, now: str) -> ClusterError:
+    return ClusterError(
+        f"The transactional id {name} has committed {mark.rows} rows of micro-batch {mark.batch} of this write in an "
+        f"earlier attempt, and now {now}: it is split otherwise, or has other rows, and some may be written twice.",
+        "A repeated micro-batch must have the same rows in the same tasks: keep the query's options, minPartitions "
+        "too, and the number of cores. To go on regardless, choose another kafka.transactional.id.",
+    )
