@@ -154,7 +154,7 @@ class AnswerTaker:
             is_size = produced.error == MESSAGE_TOO_LARGE
             self._limits.ask(buffer.target.topic, len(batch.data) if is_size else None)
             may_fit = batch.records > 1 if is_size else self._clamps
-            is_guess = is_size and self._limits.of(buffer.target.topic).max_message_bytes is None
+            is_guess = is_size and not self._limits.of(buffer.target.topic).is_size_known
             if may_fit and not buffer.is_ledger and (is_guess or not batch.refusals):
                 buffer.await_limits(batch)
                 return

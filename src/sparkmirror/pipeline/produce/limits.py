@@ -27,12 +27,18 @@ TIMESTAMP_AFTER_KEY: Final = "message.timestamp.after.max.ms"
 class TopicLimits:
     """Limits of one target topic, shared by all its buffers; None until looked up, Kafka's defaults if unknown.
 
-    `refused_bytes` is the size of the smallest batch that was too large while the limit could not be looked up.
+    `refused_bytes` is the size of the smallest batch that was too large while the limit could not be looked up. Where
+    that is more than Kafka's default, the limit is taken for the default, and `is_assumed`.
     """
 
     max_message_bytes: int | None = None
     timestamp_after_max_ms: int | None = None
     refused_bytes: int | None = None
+    is_assumed: bool = False
+
+    @property
+    def is_size_known(self) -> bool:
+        return self.max_message_bytes is not None and not self.is_assumed
 
     @property
     def merged_bytes(self) -> int:
@@ -85,8 +91,7 @@ class TargetLimits:
                 if outcome.error is None:
                     _note_known(known, outcome.result)
                 elif refused_bytes is not None:
-                    known.max_message_bytes = None
-                    known.refused_bytes = min(refused_bytes, known.refused_bytes or refused_bytes)
+                    _note_refused(known, min(refused_bytes, known.refused_bytes or refused_bytes))
                 return topic, known != before
         return None
 
@@ -95,4 +100,10 @@ def _note_known(limits: TopicLimits, configs: Mapping[str, str]) -> None:
     """A broker that does not know a setting keeps to Kafka's default of it."""
     limits.max_message_bytes = int(configs.get(MAX_MESSAGE_BYTES_KEY, MAX_MESSAGE_BYTES))
     limits.timestamp_after_max_ms = int(configs.get(TIMESTAMP_AFTER_KEY, TIMESTAMP_AFTER_MAX_MS))
-    limits.refused_bytes = None
+    limits.refused_bytes, limits.is_assumed = None, False
+
+
+def _note_refused(limits: TopicLimits, size_bytes: int) -> None:
+    """The default spares batches that are much larger a round for each halving."""
+    limits.refused_bytes, limits.is_assumed = size_bytes, size_bytes > MAX_MESSAGE_BYTES
+    limits.max_message_bytes = MAX_MESSAGE_BYTES if limits.is_assumed else None

@@ -65,6 +65,16 @@ def test_a_limit_that_was_known_is_unknown_where_a_smaller_batch_is_refused_and_
     assert limits.of("orders") == TopicLimits(None, 7, refused_bytes=400)
 
 
+def test_a_limit_below_the_default_comes_after_the_default() -> None:
+    limits = new_limits()
+    limits.ask("orders", 5 << 20)
+    limits.take(FAILED)
+    assert limits.of("orders") == TopicLimits(1_048_588, None, refused_bytes=5 << 20, is_assumed=True)
+    limits.ask("orders", 1_000_000)
+    limits.take(FAILED)
+    assert limits.of("orders") == TopicLimits(None, None, refused_bytes=1_000_000)
+
+
 def offer(parts: Parts, buffer: PartitionBuffer, limit_bytes: int) -> list[bytes]:
     """The values that a topic takes that refuses larger batches, and does not show its limit."""
     values: list[bytes] = []
@@ -113,6 +123,15 @@ def test_batches_are_halved_until_the_topic_takes_them(sizes: list[int], limit_b
     buffer.accept(QueuedRecords(memoryview(batch_of(values, codec)), 0, len(values), lambda: None))
     assert offer(parts, buffer, limit_bytes) == values
     assert buffer.acknowledged == len(values)
+
+
+def test_large_batches_are_cut_at_the_default_first_and_ahead_from_then_on() -> None:
+    parts = new_denied_parts()
+    buffer = new_buffer(parts)
+    values = [bytes([at]) * 300_000 for at in range(12)]
+    buffer.accept(QueuedRecords(memoryview(batch_of(values)), 0, 12, lambda: None))
+    assert offer(parts, buffer, 700_000) == values
+    assert parts.limits.of("orders").refused_bytes is not None
 
 
 def test_a_record_that_is_too_large_alone_fails_behind_all_before_it() -> None:
