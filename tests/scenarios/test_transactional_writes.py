@@ -26,6 +26,7 @@ class Program:
     def __init__(self, spark: SparkSession, source: Client, target: Client, name: str, checkpoint: Path) -> None:
         self.spark, self.source, self.target = spark, source, target
         self.topic, self.copy, self.checkpoint = name, f"{name}-copy", checkpoint
+        self.copy_option = self.copy
         self.transactional_id = f"{name}-id"
         make_topics(source, {self.topic: 2})
         make_topics(target, {self.copy: 2})
@@ -35,7 +36,7 @@ class Program:
         """To the end of the topic, by the source of that name. `more` are options of the read."""
         start = {"subscribe": self.topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "200"} | more
         rows = self.spark.readStream.format(name).options(**_options(self.source, **start)).load()
-        sink = _options(self.target, topic=self.copy)
+        sink = _options(self.target, **({"topic": self.copy} if self.copy_option else {}))
         if self.transactional_id:
             sink["kafka.transactional.id"] = self.transactional_id
         writer = step(rows).writeStream.format(name).options(**sink, checkpointLocation=str(self.checkpoint))
@@ -97,6 +98,29 @@ def test_without_a_transactional_id_it_comes_twice(program: Program) -> None:
     assert program.repeats() == 200
 
 
+@pytest.mark.long
+def test_what_another_query_of_the_same_id_has_committed_hides_nothing(program: Program, tmp_path: Path) -> None:
+    """It came further, and to other partitions."""
+    program.run(maxOffsetsPerTrigger="100")
+    program.copy = f"{program.topic}-again"
+    make_topics(program.target, {program.copy: 2})
+    program.checkpoint = tmp_path / "another"
+    for _ in range(2):
+        program.run()
+        program.forget_last()
+    program.assert_each_came_once()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["kafka-records", "kafka-runs"])
+def test_the_topic_may_be_a_column(program: Program, name: str) -> None:
+    copy, program.copy_option = program.copy, ""
+    for _ in range(2):
+        program.run(lambda rows: rows.withColumn("topic", F.lit(copy)), name=name)
+        program.forget_last()
+    program.assert_each_came_once()
+
+
 def test_a_task_that_fails_leaves_nothing_and_the_others_write_nothing_twice(program: Program, tmp_path: Path) -> None:
     """The task of partition 1 fails behind its first records; that of partition 0 may have committed by then."""
     mended = tmp_path / "mended"
@@ -126,6 +150,7 @@ def test_other_rows_than_were_committed_are_refused(program: Program) -> None:
     program.assert_each_came_once()
 
 
+@pytest.mark.long
 def test_a_micro_batch_that_is_split_otherwise_is_refused(program: Program) -> None:
     program.run(minPartitions="8")
     program.forget_last()
@@ -135,12 +160,20 @@ def test_a_micro_batch_that_is_split_otherwise_is_refused(program: Program) -> N
     program.assert_each_came_once_in_any_order()
 
 
+@pytest.mark.long
 def test_rows_of_tasks_that_are_no_more_are_noticed(program: Program) -> None:
     """Only tasks had committed of which the repeated micro-batch has none."""
     program.run(lambda rows: rows.where("partition = 1"))
     program.forget_last()
     with pytest.raises(Exception, match=r"has committed 100 rows of micro-batch 1 .* has 1 tasks"):
         program.run(lambda rows: rows.coalesce(1))
+
+
+def test_a_task_without_rows_whose_rows_were_committed_is_noticed(program: Program) -> None:
+    program.run(lambda rows: rows.where("partition = 0"))
+    program.forget_last()
+    with pytest.raises(Exception, match=r"has committed 100 rows of micro-batch 1 .* has no rows of micro-batch 1"):
+        program.run(lambda rows: rows.where("partition = 1"))
 
 
 def test_a_batch_write_is_committed_each_time_it_is_made(program: Program) -> None:

@@ -34,7 +34,6 @@ _APPEARS_SECONDS: Final = 2.0
 """A broker may report a new topic this much later than another one."""
 _SEQUENCES: Final = 1 << 31
 _MARGIN_SECONDS: Final = 5.0
-_REPEATED: Final = "It is aborted, and Spark repeats the task."
 
 
 @dataclass(slots=True)
@@ -117,7 +116,7 @@ class BatchProducer:
         while self._waiting:
             self._collect()
             if self._is_unknown and self._transaction is not None:
-                raise ClusterError(f"The transaction cannot go on: {self._problem}.", _REPEATED)
+                raise ClusterError(f"The transaction cannot go on: {self._problem}.", self._transaction.why_lost)
             if self._is_unknown and not self._doubtful:
                 self._identity, self._sequences, self._is_unknown = fresh_producer(self._settings), {}, False
             if self._waiting and self._is_stalled:
@@ -225,7 +224,8 @@ class BatchProducer:
             if outcome is BatchOutcome.MOVED or produced.error in SHORT_OF_REPLICAS:
                 self._forget([where])
         else:
-            raise ClusterError(f"Records cannot be written to {where}: {describe(produced)}.")
+            hint = "" if self._transaction is None or outcome is not BatchOutcome.FENCED else self._transaction.why_lost
+            raise ClusterError(f"Records cannot be written to {where}: {describe(produced)}.", hint)
 
     def _done(self, where: TopicPartition, piece: Piece, base_offset: int) -> None:
         left = self._waiting[where]

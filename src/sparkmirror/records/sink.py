@@ -30,11 +30,12 @@ _CHUNK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What one task has appended. `begun` is the name of a transactional write whose first micro-batch since a start of
-    the query this is, as far as the task's process knows."""
+    """What one task has appended. Of a transactional write it says the name, and whether the micro-batch may be the
+    first since a start of the query, as far as the task's process knows."""
 
     appended: "dict[TopicPartition, Appended]"
-    begun: str = ""
+    write: str = ""
+    is_first: bool = False
 
 
 class RecordsWriter(DataSourceArrowWriter):
@@ -64,10 +65,11 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         """The records are there already; a micro-batch that is repeated is noted again. Raises ClusterError where it is
         split otherwise than before."""
-        if begun := next((one.begun for one in messages if one is not None and one.begun), ""):
+        known = [one for one in messages if one is not None and one.write]
+        if known and all(one.is_first for one in known):
             from sparkmirror.records.task_transaction import check_others
 
-            check_others(self._options, begun, batchId, len(messages))
+            check_others(self._options, known[0].write, batchId, len(messages))
         _note(self._options, messages, batchId)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
@@ -84,12 +86,12 @@ def _note(options: WriteOptions, messages: Sequence[Any], batch_id: int | None =
 def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]", name: str = "") -> Written:
     """Appends all rows of a task, acknowledged by all replicas in sync. `name` is that of a batch write, for a
     transactional one. Raises ClusterError, RecordTooLarge."""
+    if options.transactional_id:
+        return _write_once(options, _gathered(batches), name)
     gathered = _gathered(batches)
     if (first := next(gathered, None)) is None:  # a task without rows asks no broker
         return Written({})
     rows = chain((first,), gathered)
-    if options.transactional_id:
-        return _write_once(options, rows, name)
     from sparkmirror.records.batch_producer import BatchProducer
 
     producer = BatchProducer(options.settings, options.delivery_seconds)
@@ -104,14 +106,19 @@ def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]", name:
 def _write_once(options: WriteOptions, rows: "Iterator[pa.RecordBatch]", name: str) -> Written:
     from pyspark import TaskContext
 
-    from sparkmirror.records.task_transaction import TaskOfWrite, begins_run, task_of_stream, write_once
+    from sparkmirror.records.task_transaction import TaskOfWrite, begins_run, check_empty, task_of_stream, write_once
 
     context = TaskContext.get()
     assert context is not None, "a task of Spark writes"
     task = context.partitionId()
     mine = TaskOfWrite(name, 0, task) if name else task_of_stream(task, context.getLocalProperty)
-    appended = write_once(options, mine, rows, partial(_append, options))
-    return Written(appended, mine.write if begins_run(mine) else "")
+    is_first = not name and begins_run(mine)
+    first = next(rows, None)
+    if first is None and is_first:
+        check_empty(options, mine)
+    if first is None:
+        return Written({}, mine.write, is_first)
+    return Written(write_once(options, mine, chain((first,), rows), partial(_append, options)), mine.write, is_first)
 
 
 def _append(options: WriteOptions, producer: "BatchProducer", rows: "Iterable[pa.RecordBatch]") -> None:

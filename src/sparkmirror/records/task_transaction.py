@@ -1,8 +1,8 @@
 """A Spark task of a transactional write: its rows and the mark that they are written are one transaction.
 
-The mark is an offset of the group `<transactional id>`, so a task that is repeated, after a kill too, knows what it has
-committed and writes it no second time. Its offset is the number of the micro-batch and one; its metadata say which
-write and which rows. Called by `records.sink`.
+The mark is an offset of the group `<transactional id>` in partition 0 of the topic, so a task that is repeated, after a
+kill too, knows what it has committed and writes it no second time. The offset is the number of the micro-batch and one;
+its metadata say which write and which rows. Called by `records.sink`.
 """
 
 from collections import deque
@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparkmirror.errors import ClusterError, ConfigError
+from sparkmirror.errors import AuthorizationFailed, ClusterError, ConfigError
 from sparkmirror.kafka.wire.transaction import GroupOffset, Transaction
+from sparkmirror.model import TopicPartition
 from sparkmirror.records.fingerprint import Fingerprint
 from sparkmirror.records.options import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparkmirror.model import TopicPartition
     from sparkmirror.records.batch_producer import Appended, BatchProducer
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
 _RUN_ID: Final = "spark.jobGroup.id"
 OTHERS_MAX: Final = 64
-"""Tasks of an earlier attempt that was split in more parts are looked for among so many."""
-_begun: set[tuple[str, str]] = set()
-"""The writes, with their runs, for which this worker process has written."""
+"""Of so many tasks that an earlier attempt may have had beyond those of now marks are looked for."""
+_ABORT_SECONDS_MAX: Final = 5.0
+_begun: dict[tuple[str, str], int] = {}
+"""By write and start of the query: the first micro-batch for which this process has had a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,9 @@ def task_of_stream(task: int, properties: Callable[[str], str | None]) -> TaskOf
 
 
 def begins_run(mine: TaskOfWrite) -> bool:
-    """Whether this process has not written for this start of the query before: its micro-batch may be a repeated one,
-    of which an earlier start has committed some."""
-    is_first = (mine.write, mine.run) not in _begun
-    _begun.add((mine.write, mine.run))
-    return is_first
+    """Whether this process has had no task of an earlier micro-batch of this start of the query: this one may be a
+    repeated one, of which an earlier start has committed some."""
+    return _begun.setdefault((mine.write, mine.run), mine.batch) == mine.batch
 
 
 def write_once(
@@ -88,8 +87,8 @@ def write_once(
 
     with closing(_transaction(options, mine.task)) as transaction:
         transaction.begin()
-        mark, seen = _newest(transaction, transaction.transactional_id), Fingerprint()
-        if mark is not None and mark.write == mine.write and mark.batch >= mine.batch:
+        mark, seen = _find_mark(transaction, options, mine.write), Fingerprint()
+        if mark is not None and mark.batch >= mine.batch:
             deque(_counted(rows, seen), maxlen=0)
             _check_repeated(transaction.transactional_id, mark, mine, seen)
             return {}
@@ -98,26 +97,42 @@ def write_once(
             append(producer, _counted(rows, seen))
             producer.flush()
         except BaseException:
-            with suppress(ClusterError):  # the next holder of the id aborts it, or the brokers in time
-                transaction.abort()
-            raise
-        finally:
             producer.close()
+            with suppress(ClusterError):  # otherwise the next holder of the id aborts it, or the brokers in time
+                transaction.begin(_ABORT_SECONDS_MAX)
+            raise
+        producer.close()
         if not producer.appended:  # runs of nothing but markers
             return {}
-        where, made = min(producer.appended), Mark(mine.write, mine.batch, seen.rows, seen.checksum)
-        transaction.commit_offset(transaction.transactional_id, GroupOffset(where, mine.batch + 1, made.encode()))
+        mark = Mark(mine.write, mine.batch, seen.rows, seen.checksum)
+        where = TopicPartition(options.topic or min(producer.appended).topic, 0)
+        transaction.commit_offset(transaction.transactional_id, GroupOffset(where, mine.batch + 1, mark.encode()))
         transaction.commit()
         return producer.appended
 
 
+def check_empty(options: WriteOptions, mine: TaskOfWrite) -> None:
+    """A task of a micro-batch that may be a repeated one has no rows. Raises ClusterError where an earlier attempt has
+    committed some."""
+    with closing(_transaction(options, mine.task)) as transaction:
+        mark = _find_mark(transaction, options, mine.write)
+    if mark is not None and mark.batch >= mine.batch:
+        raise _another(transaction.transactional_id, mark, f"its task has no rows of micro-batch {mine.batch}")
+
+
 def check_others(options: WriteOptions, write: str, batch: int, tasks: int) -> None:
     """An earlier attempt of the micro-batch may have had more tasks than these, and some of them have committed: their
-    rows are there twice now. Raises ClusterError for such a one."""
-    for task in range(tasks, OTHERS_MAX):
+    rows are there twice now. Raises ClusterError for such a one, and fences those that might still commit."""
+    for task in range(tasks, tasks + OTHERS_MAX):
         with closing(_transaction(options, task)) as transaction:
-            mark = _newest(transaction, transaction.transactional_id)
-        if mark is not None and mark.write == write and mark.batch >= batch:
+            try:
+                if not transaction.is_known():
+                    continue
+                transaction.begin()
+                mark = _find_mark(transaction, options, write)
+            except AuthorizationFailed:  # who may not write by that id has not
+                continue
+        if mark is not None and mark.batch >= batch:
             raise _another(transaction.transactional_id, mark, f"micro-batch {batch} has {tasks} tasks")
 
 
@@ -127,17 +142,23 @@ def _transaction(options: WriteOptions, task: int) -> Transaction:
 
 
 def _counted(rows: "Iterator[pa.RecordBatch]", seen: Fingerprint) -> "Iterator[pa.RecordBatch]":
+    """Each counts once it is taken, by which time runs have been checked."""
     for some in rows:
-        seen.add(some)
         yield some
+        seen.add(some)
 
 
-def _newest(transaction: Transaction, group: str) -> Mark | None:
-    """What the last transaction of the group's task has written; None where nothing is known of one."""
-    offsets = sorted(transaction.committed(group).values(), key=lambda one: one.offset)
-    for one in reversed(offsets):
-        with suppress(msgspec.MsgspecError):
-            return msgspec.json.decode(one.metadata, type=Mark)
+def _find_mark(transaction: Transaction, options: WriteOptions, write: str) -> Mark | None:
+    """What the last transaction of the id has committed for that write; None where nothing is known of one."""
+    where = TopicPartition(options.topic, 0) if options.topic else None
+    found = [_decode(one.metadata) for one in transaction.committed(transaction.transactional_id, where).values()]
+    ours = [mark for mark in found if mark is not None and mark.write == write]
+    return max(ours, key=lambda mark: mark.batch, default=None)
+
+
+def _decode(metadata: str) -> Mark | None:
+    with suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(metadata, type=Mark)
     return None
 
 
@@ -152,5 +173,6 @@ def _another(name: str, mark: Mark, now: str) -> ClusterError:
         f"The transactional id {name} has committed {mark.rows} rows of micro-batch {mark.batch} of this write in an "
         f"earlier attempt, and now {now}: it is split otherwise, or has other rows, and some may be written twice.",
         "A repeated micro-batch must have the same rows in the same tasks: keep the query's options, minPartitions "
-        "too, and the number of cores. To go on regardless, choose another kafka.transactional.id.",
+        "too, and the number of cores. To go on regardless, and have the whole micro-batch once more, choose another "
+        "kafka.transactional.id.",
     )

@@ -19,8 +19,9 @@ def test_a_task_that_does_not_know_its_micro_batch_writes_nothing(absent: str) -
         task_of_stream(3, properties.get)
 
 
-def test_each_start_of_a_query_begins_once_in_a_process() -> None:
-    first = TaskOfWrite("a query of this test", 7, 3, "one start")
-    assert begins_run(first)
-    assert not begins_run(TaskOfWrite("a query of this test", 8, 1, "one start"))
-    assert begins_run(TaskOfWrite("a query of this test", 8, 1, "another start"))
+def test_a_micro_batch_may_be_a_repeated_one_until_a_later_one_comes() -> None:
+    write = "a query of this test"
+    assert begins_run(TaskOfWrite(write, 7, 3, "one start"))
+    assert begins_run(TaskOfWrite(write, 7, 1, "one start")), "another task of the same"
+    assert not begins_run(TaskOfWrite(write, 8, 3, "one start"))
+    assert begins_run(TaskOfWrite(write, 8, 3, "another start"))

@@ -5,7 +5,7 @@ Called by `records.task_transaction`, in Spark's workers.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -26,10 +26,16 @@ from sparkmirror.errors import (
     SparkMirrorError,
 )
 from sparkmirror.kafka.coordinators import GROUP, TRANSACTION
-from sparkmirror.kafka.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_PASSING, NO_ERROR, refusal
+from sparkmirror.kafka.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_PASSING,
+    NO_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    refusal,
+)
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.coordinator import AddPartitions, EndTransaction, Initialize, Question, find
+from sparkmirror.kafka.wire.coordinator import AddPartitions, Describe, EndTransaction, Initialize, Question, find
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import TopicPartition
 
@@ -41,6 +47,11 @@ _COMMIT_OFFSETS: Final = (28, (3, 3))
 """Keys of the requests, and the versions of the first protocol that have the fields used here."""
 _UNSTABLE_OFFSET_COMMIT: Final = 88
 _PASSING: Final = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS, _UNSTABLE_OFFSET_COMMIT}
+_APPEARS_SECONDS: Final = 5.0
+"""A broker may not know a new topic for so long."""
+_NOT_ATTEMPTED: Final = 55
+"""Said of a partition where another one is refused."""
+_ID_NOT_FOUND: Final = 105
 _INVALID_TIMEOUT: Final = 50
 _LOST: Final = frozenset({47, 48, 49, 90})
 """INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
@@ -77,17 +88,39 @@ class Transaction:
             link.close()
         self._links = {}
 
-    def begin(self) -> None:
-        """Fences the holder before, and waits until the transaction that it had begun is ended."""
-        answer = self._decide(Initialize(self.transactional_id, self._timeout_ms, _NEW), "beginning transactions of")
+    def begin(self, seconds_max: float | None = None) -> None:
+        """Fences the holder before, and waits until the transaction that it had begun is ended. What this one had begun
+        is aborted, and no record of it that is still on its way is taken."""
+        question = Initialize(self.transactional_id, self._timeout_ms, _NEW)
+        answer = self._decide(question, f"beginning transactions of {self.transactional_id}", seconds_max)
         if answer is None:
             raise ProtocolError(f"The coordinator of {self.transactional_id} gave no producer id.")
-        self.identity = answer
+        self.identity, self._added = answer, set()
+
+    def is_known(self) -> bool:
+        """Whether the id was used before."""
+
+        def ask(link: Link) -> tuple[int, bool]:
+            question = Describe(self.transactional_id)
+            answer = question.decode(link, link.exchange(question.encode(link)))
+            is_unknown = answer.error == _ID_NOT_FOUND
+            return NO_ERROR if is_unknown else answer.error, not is_unknown
+
+        return self._ask(TRANSACTION, self.transactional_id, f"describing {self.transactional_id}", ask)
+
+    @property
+    def why_lost(self) -> str:
+        """What a person may do where another one has the id, or the brokers have ended the transaction."""
+        return (
+            f"Another task or program has begun with the id {self.transactional_id}, or its transaction lasted longer "
+            f"than kafka.transaction.timeout.ms = {self._timeout_ms}: raise it."
+        )
 
     def add(self, partitions: Collection[TopicPartition]) -> None:
         """Before the first records go there."""
         if new := tuple(sorted(set(partitions) - self._added)):
-            self._decide(AddPartitions(self.transactional_id, self.identity, new), "adding partitions to that of")
+            doing = f"adding {', '.join(map(str, new[:3]))} to the transaction of {self.transactional_id}"
+            self._decide(AddPartitions(self.transactional_id, self.identity, new), doing)
             self._added |= set(new)
 
     def commit_offset(self, group: str, offset: GroupOffset) -> None:
@@ -112,14 +145,17 @@ class Transaction:
 
     def _end(self, *, commits: bool) -> None:
         question = EndTransaction(self.transactional_id, self.identity, second_protocol=False, commits=commits)
-        self._decide(question, "committing that of" if commits else "aborting that of")
+        doing = "committing" if commits else "aborting"
+        self._decide(question, f"{doing} the transaction of {self.transactional_id}")
         self._added = set()
 
-    def committed(self, group: str) -> dict[TopicPartition, GroupOffset]:
-        """The offsets of a group, once no transaction with some of them is open."""
+    def committed(self, group: str, where: TopicPartition | None = None) -> dict[TopicPartition, GroupOffset]:
+        """The offset of a group there, once no transaction with it is open; or all of its offsets."""
         wanted = OffsetFetchRequest.OffsetFetchRequestGroup
+        topic = wanted.OffsetFetchRequestTopics
+        topics = None if where is None else [topic(name=where.topic, partition_indexes=[where.partition])]
         request = OffsetFetchRequest(
-            group_id=group, topics=None, groups=[wanted(group_id=group, topics=None)], require_stable=True
+            group_id=group, topics=None, groups=[wanted(group_id=group, topics=topics)], require_stable=True
         )
         ask = _plain(request, OffsetFetchResponse, _OFFSET_FETCH, _code_of_groups)
         answer = self._ask(GROUP, group, f"reading the offsets of group {group}", ask)
@@ -150,19 +186,20 @@ class Transaction:
             topics=[topic(name=offset.where.topic, partitions=[one])],
         )
 
-    def _decide(self, question: Question, doing: str) -> ProducerIdentity | None:
-        def ask(link: Link) -> tuple[int, tuple[ProducerIdentity | None, Mapping[TopicPartition, int]]]:
+    def _decide(self, question: Question, doing: str, seconds_max: float | None = None) -> ProducerIdentity | None:
+        def ask(link: Link) -> tuple[int, ProducerIdentity | None]:
             answer = question.decode(link, link.exchange(question.encode(link)))
-            return answer.error, (answer.identity, answer.refused)
+            refused = sorted(answer.refused.values(), key=lambda code: code == _NOT_ATTEMPTED)
+            return answer.error or (refused[0] if refused else NO_ERROR), answer.identity
 
-        identity, refused = self._ask(TRANSACTION, self.transactional_id, f"{doing} {self.transactional_id}", ask)
-        for where, code in sorted(refused.items()):
-            raise refusal(code, self._settings.alias, f"adding {where} to the transaction of {self.transactional_id}")
-        return identity
+        return self._ask(TRANSACTION, self.transactional_id, doing, ask, seconds_max)
 
-    def _ask(self, kind: int, key: str, doing: str, ask: Callable[[Link], tuple[int, T]]) -> T:
+    def _ask(
+        self, kind: int, key: str, doing: str, ask: Callable[[Link], tuple[int, T]], seconds_max: float | None = None
+    ) -> T:
         """What the coordinator of `key` answers: an error code, and what it means. Raises ClusterError."""
-        pause, ends_at = _PAUSE_SECONDS, time.monotonic() + self._seconds_max
+        pause, began_at = _PAUSE_SECONDS, time.monotonic()
+        ends_at, appears_at = began_at + (seconds_max or self._seconds_max), began_at + _APPEARS_SECONDS
         while True:
             try:
                 link = self._links[kind] = self._links.get(kind) or self._dial(key, kind)
@@ -176,7 +213,8 @@ class Transaction:
             else:
                 if code == NO_ERROR:
                     return answer
-                if code not in _PASSING or time.monotonic() + pause > ends_at:
+                is_new = code == UNKNOWN_TOPIC_OR_PARTITION and time.monotonic() < appears_at
+                if not (code in _PASSING or is_new) or time.monotonic() + pause > ends_at:
                     raise self._refusal(code, doing)
                 if code in COORDINATOR_PASSING:
                     self._hang_up(kind)
@@ -191,11 +229,7 @@ class Transaction:
     def _refusal(self, code: int, doing: str) -> SparkMirrorError:
         problem = refusal(code, self._settings.alias, doing)
         if code in _LOST:
-            return ClusterError(
-                str(problem.args[0]),
-                f"Another task or program has begun with the id {self.transactional_id}, or its transaction lasted "
-                f"longer than its time-out of {self._timeout_ms} ms (transaction.timeout.ms).",
-            )
+            return ClusterError(str(problem.args[0]), self.why_lost)
         if code == _INVALID_TIMEOUT:
             hint = "The brokers' transaction.max.timeout.ms is smaller than transaction.timeout.ms."
             return ClusterError(str(problem.args[0]), hint)
