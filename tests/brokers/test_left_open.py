@@ -29,7 +29,7 @@ from sparkmirror.kafka.wire.data_requests import (
 )
 from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.lookup import dial_leader, look_up
-from sparkmirror.kafka.wire.open_transactions import OpenTransaction, look
+from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction, look
 from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.testing.kafka import KafkaCluster
@@ -55,6 +55,7 @@ class Holder:
         admin.create_topics([NewTopic(where.topic, 1, 1) for where in {self.left, self.known} - {left}])
         self.identity = init_producer_ids(admin, [name])[name]
         self.sequence = 0
+        self.look()
 
     def begin_again(self) -> None:
         """As a take-over does."""
@@ -94,9 +95,15 @@ class Holder:
         self.ask(EndTransaction(self.name, self.identity, second_protocol=False, commits=commits))
 
     def look(self) -> OpenTransaction | None:
-        looked = look(self.settings, LeaderEpochs(), [self.left], self.identity.producer_id)
-        assert not looked.problem
-        return looked.open[self.left]
+        """A broker may not know for a moment that it leads a new topic."""
+        found: list[Looked] = []
+
+        def answers() -> bool:
+            found.append(look(self.settings, LeaderEpochs(), [self.left], self.identity.producer_id))
+            return not found[-1].problem
+
+        wait_until(answers, "its leader says what is open")
+        return found[-1].open[self.left]
 
     def stable_end(self) -> int:
         return self.admin.latest_offsets([self.left], read_committed=True).known[self.left]
