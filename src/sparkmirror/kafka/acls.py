@@ -6,6 +6,7 @@ by what all of them say.
 
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from kafka.protocol.admin import (
     DescribeAclsRequest,
 )
 
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.connection import portions, waits_within
@@ -29,15 +30,16 @@ _ANY = 1
 _SECURITY_DISABLED = 54
 _BINDINGS_PER_REQUEST = 500
 _PAUSE_SECONDS = 0.05
+_AGREE_SECONDS = 5.0
 
 
-def describe_acls(admin: Admin, node_id: int | None = None) -> set[AclBinding] | None:
+def describe_acls(admin: Admin, node_id: int | None = None, seconds_max: float | None = None) -> set[AclBinding] | None:
     """All bindings of topics, whatever their pattern, that one broker knows; None where it has no authorizer.
 
     Raises AuthorizationFailed without the permission Describe on the cluster.
     """
     doing = "reading ACLs"
-    answer = admin.connection.ask(_describe_request, doing, node_id)
+    answer = admin.connection.ask(_describe_request, doing, node_id, seconds_max)
     if answer.error_code == _SECURITY_DISABLED:
         return None
     if answer.error_code != NO_ERROR:
@@ -80,6 +82,16 @@ def delete_acls(admin: Admin, bindings: Sequence[AclBinding]) -> dict[AclBinding
 def known_acls(admin: Admin) -> set[AclBinding]:
     """All that any live broker knows. Raises as `describe_acls`."""
     return {one for node_id in sorted(admin.brokers()) for one in describe_acls(admin, node_id) or ()}
+
+
+def have_all_brokers(admin: Admin, bindings: Collection[AclBinding]) -> bool:
+    """Whether every live broker that answers within some seconds knows these and no others: one that slept, or is cut
+    off from the others, says what it knew, and one learns of a change later than another. Raises as `describe_acls`."""
+    for node_id in sorted(admin.brokers()):
+        with suppress(ClusterUnreachable):
+            if describe_acls(admin, node_id, _AGREE_SECONDS) != bindings:
+                return False
+    return True
 
 
 def agreed_acls(admin: Admin, among: Collection[AclBinding]) -> set[AclBinding] | None:

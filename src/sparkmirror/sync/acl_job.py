@@ -16,7 +16,7 @@ from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
-from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls, known_acls
+from sparkmirror.kafka.acls import create_acls, delete_acls, describe_acls, have_all_brokers, known_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused, is_retriable
@@ -24,10 +24,12 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.model import Cluster
 from sparkmirror.stored_json import decode_or_none
 from sparkmirror.sync.acls import AclRules, AclSnapshot, AddAcl, ForgetAcl, RevokeAcl, overlap, plan_acls
-from sparkmirror.sync.change import Plan
+from sparkmirror.sync.change import Change, Plan
 from sparkmirror.sync.status_notes import read_notes
 
 _KIND = "acl"
+_ALLOW: Final = "ALLOW"
+_DISAGREE: Final = "ACLs that allow more wait for the next round: brokers of {alias} do not agree on its ACLs yet."
 _CREATE_SECONDS: Final = 30.0
 """A binding is created within so long of its note, or not at all."""
 FORGET_SECONDS: Final = 300.0
@@ -102,7 +104,8 @@ class AclSync:
         self._missing = MissingBindings()
 
     def plan(self) -> Plan:
-        """The target's ACLs are read only if the source has ACLs, or had."""
+        """The target's ACLs are read only if the source has ACLs, or had. What allows more than before waits until all
+        brokers of the source know the ACLs that one has named."""
         source = describe_acls(self._source)
         if source is None:
             return Plan()
@@ -117,7 +120,11 @@ class AclSync:
         lapsed = self._missing.lapsed(missing, self._clock.monotonic())
         bindings, topics = None if target is None else frozenset(target), frozenset(self._target.list_topics())
         seen = AclSnapshot(frozenset(source), bindings, mirrored, topics, frozenset(created), lapsed)
-        return plan_acls(seen, self._rules)
+        plan = plan_acls(seen, self._rules)
+        if not any(map(_widens, plan.changes)) or have_all_brokers(self._source, source):
+            return plan
+        narrower = tuple(change for change in plan.changes if not _widens(change))
+        return Plan(narrower, (*plan.warnings, _DISAGREE.format(alias=self._source.alias)))
 
     def apply(self, plan: Plan) -> Sequence[str]:
         """Apply in the plan's order. A refused change holds back later changes for the same topics: no principal is
@@ -182,6 +189,16 @@ def _held(
         for one in bindings
     }
     return [(one, other) for one, other in behind.items() if other], [one for one in bindings if not behind[one]]
+
+
+def _widens(change: Change) -> bool:
+    """Whether somebody may do more by it."""
+    match change:
+        case AddAcl(binding):
+            return binding.permission == _ALLOW
+        case RevokeAcl(binding):
+            return binding.permission != _ALLOW
+    return False
 
 
 def _is_certain(error: SparkMirrorError) -> bool:
