@@ -77,7 +77,7 @@ def test_neither_counts_where_it_is_aborted(cluster: Cluster, where: TopicPartit
     transaction = begun(cluster, where)
     append(cluster, transaction, where, b"1")
     transaction.commit_offset(where.topic, GroupOffset(where, 7, ""))
-    transaction.abort()
+    transaction.begin()
     after = begun(cluster, where)
     assert after.committed(where.topic) == {}
     append(cluster, after, where, b"2")

@@ -118,13 +118,13 @@ def _rewrite_group(
 
 def _parts(columns: Columns, limits: Limits) -> Iterator[Columns]:
     """The records that one batch may have, whatever its size."""
-    for part in _dense_parts(columns) if limits.keeps_offsets else (columns,):
+    for part in dense_parts(columns) if limits.keeps_offsets else (columns,):
         most = max(limits.max_records or len(part), 1)
         for first in range(0, len(part), most):
             yield part.rows(first, min(first + most, len(part)))
 
 
-def _dense_parts(columns: Columns) -> Iterator[Columns]:
+def dense_parts(columns: Columns) -> Iterator[Columns]:
     """The records up to each hole of their offsets."""
     first = 0
     for records in range_sizes(columns.offsets) if len(columns) else ():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparkmirror.batch.any_format import decode_alike
 from sparkmirror.batch.columns import Columns, check_sums
-from sparkmirror.batch.encoding import encode, range_sizes
+from sparkmirror.batch.encoding import encode
 from sparkmirror.batch.header import MAGIC, Codec
 from sparkmirror.batch.headers import (
     BASE_OFFSET,
@@ -27,6 +27,7 @@ from sparkmirror.batch.headers import (
     Headers,
 )
 from sparkmirror.batch.part import Part, overlapping
+from sparkmirror.batch.rewrite import dense_parts
 from sparkmirror.batch.unpacking import USUAL_BOUND, Bound
 from sparkmirror.errors import ContentTooLarge, ProtocolError
 from sparkmirror.model import TopicPartition
@@ -125,12 +126,11 @@ def _cut(buffer: memoryview, batch: NDArray[np.int64], first: int, end: int, bou
 
 def _encoded(columns: Columns, codec: Codec) -> list[bytes]:
     """With their offsets: a batch for each range without holes."""
-    found, at = [], 0
-    for records in range_sizes(columns.offsets):
-        for piece in encode(columns.rows(at, at + records), codec, _ANY_SIZE):
-            found.append(piece.spans[0].first_offset.to_bytes(8, "big") + bytes(piece.data[8:]))
-        at += records
-    return found
+    return [
+        piece.spans[0].first_offset.to_bytes(8, "big") + bytes(piece.data[8:])
+        for part in dense_parts(columns)
+        for piece in encode(part, codec, _ANY_SIZE)
+    ]
 
 
 def _row(run: _Run, where: TopicPartition) -> pa.RecordBatch:

@@ -86,12 +86,13 @@ def _note(options: WriteOptions, messages: Sequence[Any], batch_id: int | None =
 def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]", name: str = "") -> Written:
     """Appends all rows of a task, acknowledged by all replicas in sync. `name` is that of a batch write, for a
     transactional one. Raises ClusterError, RecordTooLarge."""
+    rows = _gathered(batches)
+    first = next(rows, None)
+    rows = rows if first is None else chain((first,), rows)
     if options.transactional_id:
-        return _write_once(options, _gathered(batches), name)
-    gathered = _gathered(batches)
-    if (first := next(gathered, None)) is None:  # a task without rows asks no broker
+        return _write_once(options, rows, name, is_empty=first is None)
+    if first is None:  # a task without rows asks no broker
         return Written({})
-    rows = chain((first,), gathered)
     from sparkmirror.records.batch_producer import BatchProducer
 
     producer = BatchProducer(options.settings, options.delivery_seconds)
@@ -103,7 +104,7 @@ def write_rows(options: WriteOptions, batches: "Iterator[pa.RecordBatch]", name:
         producer.close()
 
 
-def _write_once(options: WriteOptions, rows: "Iterator[pa.RecordBatch]", name: str) -> Written:
+def _write_once(options: WriteOptions, rows: "Iterator[pa.RecordBatch]", name: str, *, is_empty: bool) -> Written:
     from pyspark import TaskContext
 
     from sparkmirror.records.task_transaction import TaskOfWrite, begins_run, check_empty, task_of_stream, write_once
@@ -113,12 +114,10 @@ def _write_once(options: WriteOptions, rows: "Iterator[pa.RecordBatch]", name: s
     task = context.partitionId()
     mine = TaskOfWrite(name, 0, task) if name else task_of_stream(task, context.getLocalProperty)
     is_first = not name and begins_run(mine)
-    first = next(rows, None)
-    if first is None and is_first:
+    if is_empty and is_first:
         check_empty(options, mine)
-    if first is None:
-        return Written({}, mine.write, is_first)
-    return Written(write_once(options, mine, chain((first,), rows), partial(_append, options)), mine.write, is_first)
+    appended = {} if is_empty else write_once(options, mine, rows, partial(_append, options))
+    return Written(appended, mine.write, is_first)
 
 
 def _append(options: WriteOptions, producer: "BatchProducer", rows: "Iterable[pa.RecordBatch]") -> None:

@@ -8,7 +8,7 @@ its metadata say which write and which rows. Called by `records.sink`.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -55,7 +55,7 @@ class Mark:
     checksum: int
 
     def encode(self) -> str:
-        return msgspec.json.encode(asdict(self)).decode()
+        return msgspec.json.encode(self).decode()
 
 
 def task_of_stream(task: int, properties: Callable[[str], str | None]) -> TaskOfWrite:

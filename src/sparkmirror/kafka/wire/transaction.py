@@ -70,9 +70,9 @@ class GroupOffset:
 
 
 class Transaction:
-    """Of the holder of `transactional_id`, from `begin` to `commit` or `abort`. Each request is tried again for
-    `seconds_max` while its coordinator is away or loads; what got no answer is asked again, since coordinators know a
-    question that they have answered. All methods raise ClusterError."""
+    """Of the holder of `transactional_id`, from `begin` to `commit`; to `begin` again aborts it. Each request is tried
+    again for `seconds_max` while its coordinator is away or loads; what got no answer is asked again, since
+    coordinators know a question that they have answered. All methods raise ClusterError."""
 
     def __init__(self, settings: ClientSettings, transactional_id: str, timeout_ms: int, seconds_max: float) -> None:
         self.transactional_id = transactional_id
@@ -138,15 +138,8 @@ class Transaction:
         self._ask(GROUP, group, doing, _plain(request, TxnOffsetCommitResponse, _COMMIT_OFFSETS, _code_of_offsets))
 
     def commit(self) -> None:
-        self._end(commits=True)
-
-    def abort(self) -> None:
-        self._end(commits=False)
-
-    def _end(self, *, commits: bool) -> None:
-        question = EndTransaction(self.transactional_id, self.identity, second_protocol=False, commits=commits)
-        doing = "committing" if commits else "aborting"
-        self._decide(question, f"{doing} the transaction of {self.transactional_id}")
+        question = EndTransaction(self.transactional_id, self.identity, second_protocol=False)
+        self._decide(question, f"committing the transaction of {self.transactional_id}")
         self._added = set()
 
     def committed(self, group: str, where: TopicPartition | None = None) -> dict[TopicPartition, GroupOffset]:

@@ -28,17 +28,16 @@ class TopicLimits:
     """Limits of one target topic, shared by all its buffers; None until looked up, Kafka's defaults if unknown.
 
     `refused_bytes` is the size of the smallest batch that was too large while the limit could not be looked up. Where
-    that is more than Kafka's default, the limit is taken for the default, and `is_assumed`.
+    that is more than Kafka's default, the limit is taken for the default.
     """
 
     max_message_bytes: int | None = None
     timestamp_after_max_ms: int | None = None
     refused_bytes: int | None = None
-    is_assumed: bool = False
 
     @property
     def is_size_known(self) -> bool:
-        return self.max_message_bytes is not None and not self.is_assumed
+        return self.max_message_bytes is not None and self.refused_bytes is None
 
     @property
     def merged_bytes(self) -> int:
@@ -100,10 +99,10 @@ def _note_known(limits: TopicLimits, configs: Mapping[str, str]) -> None:
     """A broker that does not know a setting keeps to Kafka's default of it."""
     limits.max_message_bytes = int(configs.get(MAX_MESSAGE_BYTES_KEY, MAX_MESSAGE_BYTES))
     limits.timestamp_after_max_ms = int(configs.get(TIMESTAMP_AFTER_KEY, TIMESTAMP_AFTER_MAX_MS))
-    limits.refused_bytes, limits.is_assumed = None, False
+    limits.refused_bytes = None
 
 
 def _note_refused(limits: TopicLimits, size_bytes: int) -> None:
     """The default spares batches that are much larger a round for each halving."""
-    limits.refused_bytes, limits.is_assumed = size_bytes, size_bytes > MAX_MESSAGE_BYTES
-    limits.max_message_bytes = MAX_MESSAGE_BYTES if limits.is_assumed else None
+    limits.refused_bytes = size_bytes
+    limits.max_message_bytes = MAX_MESSAGE_BYTES if size_bytes > MAX_MESSAGE_BYTES else None

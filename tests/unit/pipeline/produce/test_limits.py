@@ -69,7 +69,8 @@ def test_a_limit_below_the_default_comes_after_the_default() -> None:
     limits = new_limits()
     limits.ask("orders", 5 << 20)
     limits.take(FAILED)
-    assert limits.of("orders") == TopicLimits(1_048_588, None, refused_bytes=5 << 20, is_assumed=True)
+    assert limits.of("orders") == TopicLimits(1_048_588, None, refused_bytes=5 << 20)
+    assert not limits.of("orders").is_size_known
     limits.ask("orders", 1_000_000)
     limits.take(FAILED)
     assert limits.of("orders") == TopicLimits(None, None, refused_bytes=1_000_000)
