@@ -162,6 +162,8 @@ def _judge_copy(results: Results, workload: Workload, spark: Copy) -> Iterable[V
     if apart := results.copy(workload.name, "", APART):
         yield _at_least(f"{workload.name}: rate / without merging", rate_ratio(spark, apart), MERGING_RATE_MIN)
         yield _at_most(f"{workload.name}: CPU / without merging", cpu_ratio(spark, apart), MERGING_CPU_MAX)
+        subject = f"{workload.name}: CPU with the brokers' / without merging"
+        yield _at_most(subject, whole_cpu_ratio(spark, apart), MERGING_CPU_MAX)
     if exactly_once := results.copy(workload.name, "", EXACTLY_ONCE):
         rate = rate_ratio(exactly_once, spark)
         yield _at_least(f"{workload.name}: rate exactly-once / at least once", rate, EXACTLY_ONCE_RATE_MIN)
@@ -233,6 +235,10 @@ def cpu_ratio(copy: Copy, other: Copy) -> float:
     return copy.cpu_seconds_per_gigabyte / max(other.cpu_seconds_per_gigabyte, 0.01)
 
 
+def whole_cpu_ratio(copy: Copy, other: Copy) -> float:
+    return copy.whole_cpu_seconds_per_gigabyte / max(other.whole_cpu_seconds_per_gigabyte, 0.01)
+
+
 def _render_copies(results: Results) -> str:
     groups = dict.fromkeys((row.workload.name, row.variant) for row in results.copies)
     return "\n\n".join(_render_group(results, *group) for group in groups)
@@ -242,7 +248,7 @@ def _render_group(results: Results, name: str, variant: str) -> str:
     rows = [row for row in results.copies if (row.workload.name, row.variant) == (name, variant)]
     workload, batches = rows[0].workload, results.batches.get(name)
     title = f"**{name}**: {workload.records:,} × {workload.title}{f', {variant}' if variant else ''}"
-    head = ["", "records/s", "MB/s", "CPU s", "MB/s per core", "peak PSS MB", "start s",
+    head = ["", "records/s", "MB/s", "CPU s", "brokers' CPU s", "MB/s per core", "peak PSS MB", "start s",
             "rate/tuned", "CPU/tuned", "rate/default", "CPU/default", "rate/bare", "CPU/bare"]  # fmt: skip
     table = render_table(head, [_copy_cells(results, row) for row in rows])
     return f"{title}{f' (batches of {batches})' if batches else ''}\n\n{table}"
@@ -251,13 +257,14 @@ def _render_group(results: Results, name: str, variant: str) -> str:
 def _copy_cells(results: Results, row: CopyRow) -> list[str]:
     copy = row.outcome
     if isinstance(copy, str):
-        return [row.title, "failed", *[""] * 11]
+        return [row.title, "failed", *[""] * 12]
     surplus = f" (+{copy.surplus_records:,} repeated)" if copy.surplus_records else ""
     return [
         f"{row.title}{surplus}",
         f"{copy.records_per_second:,.0f}",
         f"{copy.megabytes / copy.seconds:,.0f}",
         f"{copy.cpu_seconds:.2f}",
+        f"{copy.brokers_cpu_seconds:.2f}",
         f"{copy.megabytes_per_core:,.0f}",
         f"{copy.peak_bytes / 1e6:,.0f}",
         f"{copy.start_seconds:.1f}",

@@ -11,6 +11,7 @@ from bench.crowd import Crowd, Size
 from bench.even_rate import Shape, Spent
 from bench.latency import Latency
 from bench.results import (
+    APART,
     BARE,
     DEFAULT,
     SOCKET,
@@ -55,6 +56,16 @@ def results(*copies: CopyRow, steady: tuple[SteadyRow, ...] = ()) -> Results:
 
 def verdicts(found: Results) -> dict[str, tuple[str, bool]]:
     return {verdict.subject: (verdict.measured, verdict.met) for verdict in judge(found)}
+
+
+def test_merging_that_costs_the_mirror_more_and_the_brokers_less_meets_the_goal_of_the_whole_machine() -> None:
+    merged, apart = (
+        replace(copy(5.0, ours), brokers_cpu_seconds=brokers) for ours, brokers in ((5.5, 4.0), (5.0, 6.0))
+    )
+    found = results(row(SPARK, merged), row(APART, apart))
+    assert verdicts(found)["a: CPU / without merging"] == ("1.1", False)
+    assert verdicts(found)["a: CPU with the brokers' / without merging"] == ("0.864", True)
+    assert "| spark | 200,000 | 200 | 5.50 | 4.00 | 182 |" in render_results(found)
 
 
 def test_a_mirror_that_is_four_times_as_fast_meets_the_goal_and_one_that_is_three_times_does_not() -> None:
@@ -109,7 +120,7 @@ def test_the_table_shows_rates_and_ratios_of_each_contestant() -> None:
     assert "**a**: 1,000,000 × 1 KB, lz4, 160 KB batches" in text
     line = next(line for line in text.splitlines() if line.startswith("| spark"))
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == ["spark", "500,000", "500", "2.00", "500", "1,000", "5.0", "4.00", "0.17", "", "", "", ""]
+    assert cells == ["spark", "500,000", "500", "2.00", "0.00", "500", "1,000", "5.0", "4.00", "0.17", "", "", "", ""]
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
