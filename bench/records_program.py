@@ -18,6 +18,7 @@ from bench.process_tree import cpu_seconds
 
 TASKS = 4
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+RUNS = "kafka-runs"
 WARM_RECORDS = 20_000
 
 
@@ -30,7 +31,8 @@ def main(source: str, servers: str, topic: str, target: str, sizes: tuple[int, i
     kafka = {"kafka.bootstrap.servers": servers}
 
     def read() -> DataFrame:
-        return spark.read.format(source).options(**kafka, subscribe=topic).load().select(*COLUMNS)
+        rows = spark.read.format(source).options(**kafka, subscribe=topic).load()
+        return rows if source == RUNS else rows.select(*COLUMNS)
 
     def made(count: int) -> DataFrame:
         text = F.rpad(F.col("id").cast("string"), value_bytes, "x")
@@ -41,10 +43,11 @@ def main(source: str, servers: str, topic: str, target: str, sizes: tuple[int, i
 
     work: dict[str, Callable[[], None]] = {
         "read": lambda: read().write.format("noop").mode("overwrite").save(),
-        "write": lambda: write(made(records)),
-        "copy": lambda: write(read().select("key", "value")),
+        "copy": lambda: write(read() if source == RUNS else read().select("key", "value")),
     }
-    write(made(WARM_RECORDS))
+    if source != RUNS:
+        work["write"] = lambda: write(made(records))
+        write(made(WARM_RECORDS))
     work["read"]()
     for _ in range(rounds):
         for name, do in work.items():

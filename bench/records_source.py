@@ -1,7 +1,8 @@
-"""`kafka-records` beside Spark's own Kafka connector on the same work: `python -m bench.records_source`.
+"""`kafka-records` and `kafka-runs` beside Spark's own Kafka connector: `python -m bench.records_source`.
 
 Each program reads a topic whole, writes as many rows that Spark makes, and copies the topic, a few times; the median
-counts. The connector's jars are those of Spark 4.2, the newest that can be had, on the Spark that this project uses.
+counts. Rows of `kafka-runs` are record batches, so it writes none that Spark makes. The connector's jars are those of
+Spark 4.2, the newest that can be had, on the Spark that this project uses.
 """
 
 import argparse
@@ -23,11 +24,11 @@ from sparkmirror.testing.jars import SPARK_CONNECTOR, fetch
 from sparkmirror.testing.kafka import KafkaCluster
 
 SECONDS_MAX = 1800
-CONTESTANTS = {"kafka-records": "SparkMirror", "kafka": "Spark's connector"}
+CONTESTANTS = {"kafka-runs": "`kafka-runs`", "kafka-records": "`kafka-records`", "kafka": "Spark's connector"}
 TITLES = {
-    "read": "read a topic, all columns",
+    "read": "read a topic",
     "write": "write rows that Spark makes",
-    "copy": "copy key and value to another topic",
+    "copy": "copy it to another topic",
 }
 
 Took = dict[str, tuple[float, float]]
@@ -79,6 +80,8 @@ def _table(took: dict[str, Took], workload: Workload) -> str:
     rows = []
     for name, title in TITLES.items():
         for source, called in CONTESTANTS.items():
+            if name not in took[source]:
+                continue
             seconds, spent = took[source][name]
             per_gigabyte = spent / workload.megabytes * 1000
             rows.append([title, called, f"{workload.records / seconds:,.0f}", f"{per_gigabyte:.1f}"])
