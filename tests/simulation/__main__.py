@@ -26,6 +26,7 @@ from tests.simulation.scripts import (
     OPEN_FINDINGS,
     PAST_FAILURES,
     Script,
+    is_variation,
     past_failures,
     plan,
     read_scripts,
@@ -63,6 +64,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--open", action="store_true", help="play the histories that fail and are not understood yet")
     parser.add_argument("--kept", action="store_true", help="play no histories but those of flows that keep offsets")
     parser.add_argument("--left-out", action="store_true", help="play histories of brokers that leave markers out")
+    parser.add_argument("--drawn", action="store_true", help="play no variations of past failures")
     parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
     parser.add_argument("--pairs", action="store_true", help="tell at the end which faults met, fault by fault")
     parser.add_argument("--from", dest="first", type=int, default=None, help="seeds from here on, one after another")
@@ -81,7 +83,7 @@ def _scripts(options: argparse.Namespace) -> Iterator[Script]:
     seed = randbits(40) if options.first is None else options.first
     while True:
         script = plan(seed)
-        if script.kept is not None or not options.kept:
+        if (script.kept is not None or not options.kept) and not (options.drawn and is_variation(seed)):
             yield script
         seed += 1
 

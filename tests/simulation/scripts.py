@@ -143,10 +143,14 @@ def plan(seed: int) -> Script:
         drawn, fetch_bytes=Random(f"fetch bytes of {seed}").choice(_FETCH_BYTES),
         doubles_markers=is_kept and Random(f"double markers of {seed}").random() < _DOUBLES_SHARE,
     ))  # fmt: skip
-    random = Random(f"a variation {seed}")
-    script = _varied(drawn, random) if random.random() < _VARIED_SHARE else drawn
+    script = _varied(drawn, Random(f"what varies of {seed}")) if is_variation(seed) else drawn
     is_slow = script.rhythm == "floods" and script.fetch_bytes not in _FLOODED_FETCH_BYTES
     return replace(script, fetch_bytes=max(_FLOODED_FETCH_BYTES)) if is_slow else script
+
+
+def is_variation(seed: int) -> bool:
+    """Whether it is a variation of a history that failed once; what such a seed says changes with what is kept."""
+    return Random(f"a variation {seed}").random() < _VARIED_SHARE
 
 
 def _quieten(script: Script) -> Script:
