@@ -20,6 +20,7 @@ from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.process import JavaProgram
 
 TRANSFORMATIONS = Path(__file__).with_name("smt")
+MERGE_ALL = Path(__file__).with_name("merge_all")
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
 MIRROR_MAKER_TASKS = 4
 SPARK_TASKS = 2
@@ -215,6 +216,11 @@ def _spark_apart(job: Job, directory: Path) -> list[str]:
     return _spark(job, directory, {"t.producer.batch.size": 1})
 
 
+def _spark_merged(job: Job, directory: Path) -> list[str]:
+    """No key says so: what a batch costs that passes is set so high that merging always pays."""
+    return ["env", f"PYTHONPATH={MERGE_ALL}", *_spark(job, directory, {})]
+
+
 def _spark_where(job: Job, directory: Path) -> list[str]:
     """Each record is a row of Spark's, and all of them stay."""
     return _spark(job, directory, {"transforms.where": "offset >= 0"})
@@ -244,6 +250,7 @@ CONTESTANTS = {
         Contestant("spark", "SparkMirror", _spark),
         Contestant("spark-alone", "SparkMirror, without its jobs", _spark_without_jobs),
         Contestant("spark-apart", "SparkMirror, no batches merged", _spark_apart),
+        Contestant("spark-merged", "SparkMirror, all batches merged", _spark_merged),
         Contestant("spark-where", "SparkMirror, with transforms", _spark_where),
         Contestant("eos", "SparkMirror, exactly-once", _spark_exactly_once),
         Contestant("spark-kept", "SparkMirror, identical offsets", _spark_kept),
