@@ -43,7 +43,7 @@ from sparkmirror.planning.status_records import StatusRecords
 log = logging.getLogger(__name__)
 
 _LEDGER_POLL_SECONDS = _HEAR_SECONDS = 0.2
-_RELEASE_SECONDS_MAX = 10.0
+_RELEASE_SECONDS_MAX, _LOADS_SECONDS = 10.0, 30.0
 _LOOK_SECONDS_MAX = 60.0
 
 
@@ -75,7 +75,7 @@ class Planner:
         self._hand_overs = HandOvers(flow, run)
         self._sizing = Sizing(flow, self._ownership, once=once)
         self._partings = Partings()
-        self._balance_at = 0.0
+        self._balance_at, self._balances = 0.0, flow.balance_interval_seconds > 0
         self._is_in_doubt = False
         self._watcher: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -276,7 +276,7 @@ class Planner:
             self.refresh()
         self._complete_moves(0.0)
         if self._looks_at_loads and time.monotonic() >= self._balance_at:
-            self._balance_at = time.monotonic() + self._flow.balance_interval_seconds
+            self._balance_at = time.monotonic() + (self._flow.balance_interval_seconds or _LOADS_SECONDS)
             self.balance()
             self._resize()
 
@@ -301,7 +301,7 @@ class Planner:
 
     @property
     def _looks_at_loads(self) -> bool:
-        return self._flow.balance_interval_seconds > 0 and (len(self._assignment) > 1 or self._sizing.may_change)
+        return self._sizing.may_change or (self._balances and len(self._assignment) > 1)
 
     def _resize(self) -> None:
         """Ends the epoch where the load asks for more tasks: the next one fences, reads the ledger and has them."""
@@ -346,7 +346,7 @@ class Planner:
 
     def balance(self) -> None:
         """One look at what partitions carry; moves those whose task bears too much, while all others go on."""
-        if moves := self._hand_overs.look(self._clients()[1], self._assignment):
+        if (moves := self._hand_overs.look(self._clients()[1], self._assignment)) and self._balances:
             self._hand_overs.begin(moves, self._generation + 1, time.monotonic())
             self._assignment = after_moves(self._assignment, moves)
             self._complete_moves(_RELEASE_SECONDS_MAX)

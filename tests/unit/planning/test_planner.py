@@ -108,3 +108,27 @@ class Once:
     def wait(self, _: float) -> bool:
         self._asked += 1
         return self._asked > 2
+
+
+@pytest.mark.parametrize(("seconds", "moves"), [(0, []), (30, [Move(TopicPartition("orders", 1), 0, 1)])])
+def test_a_flow_whose_partitions_keep_their_tasks_still_gets_more_where_it_needs_them(
+    monkeypatch: pytest.MonkeyPatch, seconds: int, moves: list[Move]
+) -> None:
+    where = TopicPartition("orders", 1)
+    lines = f"tasks.max = 2\nbalance.interval.seconds = {seconds}\nrefresh.topics.enabled = false"
+    one = Planner(flow_of(lines), "run-1", once=False)
+    one._assignment = {0: frozenset([where]), 1: frozenset()}
+    begun: list[Move] = []
+    asked: list[object] = []
+    told: list[Command] = []
+    monkeypatch.setattr(Planner, "_clients", lambda _: (None, None, None))
+    monkeypatch.setattr(Planner, "_tell", lambda _, *commands: told.extend(commands))
+    monkeypatch.setattr(Planner, "_complete_moves", lambda *_: None)
+    monkeypatch.setattr(one._hand_overs, "look", lambda *_: (Move(where, 0, 1),))
+    monkeypatch.setattr(one._hand_overs, "begin", lambda made, *_: begun.extend(made))
+    monkeypatch.setattr(one._hand_overs, "task_loads", {0: "heavy"})
+    monkeypatch.setattr(one._sizing, "look", lambda loads: bool(asked.append(loads)) or True)
+    monkeypatch.setattr(type(one._sizing), "may_change", True)
+    one._look()
+    assert (begun, asked) == (moves, [{0: "heavy"}])
+    assert isinstance(told[-1], Restart)

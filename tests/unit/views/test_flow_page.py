@@ -70,6 +70,17 @@ def test_each_partition_has_its_state_and_its_lag() -> None:
     assert [place.lag_seconds(NOW_MS) for place in places] == [0.0, None, None, None]
 
 
+def test_a_page_says_how_many_tasks_run_and_why() -> None:
+    """Each process that has some decides for those that it has."""
+    board = board_of()
+    for task, sizing in enumerate(["2 of at most 4: behind; no more by cores", "1 of at most 4: close at the start"]):
+        told(board, ["task", "A", task], {"epoch": 1, "sizing": sizing})
+    lines = lines_of(page(dict.fromkeys(ORDERS, 105), board))
+    assert [line for line in lines if "tasks:" in line] == [
+        "  tasks: 1 of at most 4: close at the start", "  tasks: 2 of at most 4: behind; no more by cores",
+    ]  # fmt: skip
+
+
 def test_a_page_shows_what_does_not_run_with_the_reason_and_the_next_try() -> None:
     lines = lines_of(page(dict.fromkeys(ORDERS, 105)))
     assert lines[0] == "RED A->B: orders-1: a record is too large; and 4 more problems"

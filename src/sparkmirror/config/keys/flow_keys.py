@@ -165,7 +165,8 @@ BALANCE_INTERVAL = Key(
     types.whole(0, unit="seconds"),
     30,
     "How often to look whether partitions should change their task, by the bytes that they carry and whether they are "
-    "behind (docs/processes.md). 0: never.",
+    "behind, and whether more tasks are needed (docs/processes.md). 0: no partition changes its task, and whether more "
+    "tasks are needed is looked at every 30 s.",
     _NO_KEY,
 )
 LEASE_RING_BYTES = Key(

@@ -29,9 +29,9 @@ _ASKED: Final = frozenset(
 """The fields that decide whether a partition is fetched, from which broker and from which offset."""
 _set_field: Final = object.__setattr__
 NO_SLOT: Final = -1
+"""The slot of a partition that has none on the control page."""
 _NOWHERE: Final = (-1, None, None)
 _new_tuple = tuple.__new__
-"""The slot of a partition that has none on the control page."""
 
 
 @dataclass(slots=True, eq=False)

@@ -31,7 +31,10 @@ class OpenExtents:
         self._routes: dict[TopicPartition, Route] = {}
 
     def take_plan(self, plan: PlanRow) -> None:
-        self._partitions.update((slot, assigned.partition) for assigned, slot in plan.partitions)
+        for assigned, slot in plan.partitions:
+            if self._partitions.get(slot) != assigned.partition:  # taken on; what it had open in another slot is closed
+                self._partitions[slot] = assigned.partition
+                self._routes.pop(assigned.partition, None)
 
     def open(self, run: Delivery) -> None:
         """A run row opens its partition's extent, whether or not the run is accepted."""

@@ -200,8 +200,7 @@ class ProduceTask:
         """Do what the guarantee has due, and send what there is room for."""
         self._direct.send()
         self._guarantee.poll(now)
-        if self._effects:
-            self.apply()
+        self.apply()
         self._routing.pass_on()
         if self._effects:
             self.apply()
@@ -247,6 +246,7 @@ class ProduceTask:
         self._dispatch.tend(now)
         if self._guarantee.hurries:
             self._dispatch.hasten(now)
+        self.apply()  # what has failed by now is no stuck one
         self._isolation.evict_stuck(self._gate.buffers.values(), now, row_thread_waits=row_thread_waits)
         self.apply()
 
@@ -329,7 +329,7 @@ class ProduceTask:
                 self._progress.misplaced.add(buffer.source, found, reason)
             case wanted.Settle(buffer):
                 self._isolation.settle(buffer)
-            case wanted.Evict(buffer):
+            case wanted.Evict(buffer) if buffer.state is State.FLOWING:  # else an effect before it has freed its memory
                 self._dispatch.flush_socket_of(buffer)
                 self._isolation.evict(buffer)
             case wanted.InDoubt(buffer):

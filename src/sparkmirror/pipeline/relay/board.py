@@ -31,7 +31,8 @@ _lock = threading.Lock()
 
 def fence() -> None:
     """What this thread read and wrote before comes before what it writes next, and what it read before what it reads
-    next. Nobody here needs a store to be visible before a later load, the one order that x86 does not keep.
+    next. A store may become visible after a later load, the one order that x86 does not keep: a reader that begins to
+    wait for memory, and a writer that gives some back meanwhile, may miss each other, and the reader looks again.
 
     Python has no memory barrier of its own. On ARM to release a lock orders what came before it, and to take it again
     orders what follows: hence twice. No other process uses the lock; its instructions are what counts.

@@ -24,8 +24,8 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     padding         added by the flow's plan; null on all rows but flush
 
 A *run* row opens its partition's *extent*: small answers that continue it are announced to the writer in the control
-page (`pipeline.relay.board`), and an *extent* row then accounts for those of a second. Its `max_timestamp` and
-`fetched_at` are of the announced run that was oldest when it was fetched.
+page (`pipeline.relay.board`), and an *extent* row accounts for those since the last batch of rows, within 5 s. Its
+`max_timestamp` and `fetched_at` are of the announced run that was oldest when it was fetched.
 
 A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
 this partition follows; *fault* explains why a partition does not move, *order* is what the operator ordered of it.

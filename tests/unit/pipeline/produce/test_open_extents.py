@@ -56,3 +56,22 @@ def test_what_a_step_of_the_query_left_out_stays_left_out_and_its_memory_goes_ba
     open_extents.open(run_row(OTHER, "A.orders", 4, 0))
     assert open_extents.deliver(announced(5)) is None
     assert peer.given_back == [3]
+
+
+def test_a_partition_that_is_taken_on_again_goes_nowhere_before_its_row_says_so() -> None:
+    """It has another slot then, and a step of the query may leave it out now."""
+    peer = Peer()
+    open_extents = extents(peer)
+    open_extents.open(run_row(WHERE, "A.orders", 4, 0))
+    again = ((Assigned(WHERE, 10), 7), (Assigned(OTHER, 0), 6))
+    open_extents.take_plan(PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4, 5), 25, again))
+    assert open_extents.deliver(announced(7)) is None
+    assert peer.given_back == [3]
+
+
+def test_a_plan_that_comes_again_closes_no_extent() -> None:
+    open_extents = extents(Peer())
+    open_extents.open(run_row(WHERE, "A.orders", 4, 0))
+    assigned = ((Assigned(WHERE, 0), 5), (Assigned(OTHER, 0), 6))
+    open_extents.take_plan(PlanRow(0, "run", 1, 1, 1, 0, RingAddress(1, 2, 3, 4, 5), 25, assigned))
+    assert open_extents.deliver(announced(5)) is not None

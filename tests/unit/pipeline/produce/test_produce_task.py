@@ -17,7 +17,8 @@ from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
-from sparkmirror.pipeline.produce.effects import Abort, Absent, Fail, Refuse, RollBack
+from sparkmirror.pipeline.produce.effects import Abort, Absent, Evict, Fail, Refuse, RollBack
+from sparkmirror.pipeline.produce.isolation import Isolation
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.produce_task import ProduceTask
@@ -238,3 +239,47 @@ def test_a_leader_that_is_short_of_replicas_is_looked_up_again_and_kept_meanwhil
         buffer = PartitionBuffer(ORDERS, TopicPartition("A.orders", 0), 0, -1)
     assert looked_up == [{"A.orders"}, set(), {"A.orders"}]
     assert leaders.of(buffer.target) == 1
+
+
+class WaitingReader:
+    """The page of a reader that waits for memory."""
+
+    reader_waits = True
+
+    def order(self, *_: object, **__: object) -> None: ...
+
+
+def stuck(parts: Parts) -> tuple[ProduceTask, PartitionBuffer]:
+    """A task with a partition that has had a batch for long, beside one that has none."""
+    peer: Any = WaitingReader()
+    isolation = Isolation(peer, parts.gate, parts.task_metrics, parts.effects, keeps_doubtful=True)
+    bills = TopicPartition("bills", 0)
+    parts.gate.buffers[bills] = PartitionBuffer(bills, bills, 0, 1)
+    buffer = parts.gate.buffers[ORDERS] = PartitionBuffer(ORDERS, ORDERS, 0, 0)
+    buffer.accept(QueuedRecords(memoryview(bytearray(encode_batch([(None, b"v")]))), 0, 1, lambda: None))
+    return ProduceTask(replace(parts, isolation=isolation)), buffer
+
+
+def test_a_partition_that_does_not_move_gives_its_memory_back() -> None:
+    task, buffer = stuck(new_parts(is_once=False))
+    task.tend(buffer.progressed_at + 60, ())
+    assert buffer.state is State.DRAINING
+
+
+def test_a_partition_that_fails_at_the_moment_when_the_reader_needs_its_memory_fails_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its next batch is looked at by the same turn that would take its memory."""
+    parts = new_parts(is_once=False)
+    task, buffer = stuck(parts)
+    monkeypatch.setattr(parts.dispatch, "tend", lambda _: parts.effects.append(Fail(buffer, "it becomes too large")))
+    task.tend(buffer.progressed_at + 60, ())
+    assert (buffer.state, buffer.reason) == (State.FAILED, "it becomes too large")
+
+
+def test_memory_that_an_effect_before_it_has_freed_is_not_asked_for_again() -> None:
+    parts = new_parts(is_once=False)
+    task, buffer = stuck(parts)
+    parts.effects.extend([Fail(buffer, "forbidden"), Evict(buffer)])
+    task.apply()
+    assert (buffer.state, buffer.reason) == (State.FAILED, "forbidden")
