@@ -4,12 +4,11 @@ Called by `pipeline.produce.packing` for each batch that is about to be sent: `m
 says yes.
 
 The cost model. A batch that passes through costs some 50 µs of CPU over all processes, whatever its size: its share of
-requests, answers, positions and rows. Each follower of the target partition adds 500 µs or more of the brokers' CPU: it
-fetches the batch by a request of its own, and the leader waits for it. Merging costs some 45 µs, and for each byte of
-records what it takes to decode and encode it in that codec (`python -m bench.kernels`). So on a near target without
-followers, what pays is small batches: about 40 KB uncompressed, 15 KB of lz4, nothing of gzip that is worth sending.
-Fewer than eight pass in any case, or are joined without kernels (`batch.joining`): to rebuild some takes 150 µs, and
-twice that when the code is cold, as it is where a mirror is caught up.
+requests, answers, positions and rows. Merging costs some 45 µs, and for each byte of records what it takes to decode
+and encode it in that codec (`python -m bench.kernels`). So on a near target, what pays is small batches: about 40 KB
+uncompressed, 15 KB of lz4, nothing of gzip that is worth sending. Fewer than eight pass in any case, or are joined
+without kernels (`batch.joining`): to rebuild some takes 150 µs, and twice that when the code is cold, as it is where a
+mirror is caught up.
 
 Far away, time is the cost: at most 5 batches of a partition are in flight, so as long as more are waiting, each takes a
 fifth of the round trip from the partition's rate. Half of that counts, for the core has other partitions to serve. The
@@ -31,11 +30,9 @@ MERGED_BYTES_MAX: Final = 4 << 20
 """Larger batches save nothing more, and are memory that cannot be freed in parts."""
 
 PASSED_BYTES_MIN: Final = 48 << 10
-"""To merge larger batches never pays on a near target without followers: `_pays`, of any number of them, in any
-codec."""
+"""To merge larger batches never pays on a near target: `_pays`, of any number of them, in any codec."""
 
 _BATCH_SECONDS = 50e-6
-_FOLLOWER_SECONDS = 500e-6
 _MERGE_SECONDS = 45e-6
 _BYTE_SECONDS = {
     Codec.NONE: 1.0e-9,
@@ -58,8 +55,7 @@ class Traffic:
 
     `round_trip_seconds` is 0 for a near target, whose slow answers are its own. `max_batch_bytes` is the target topic's
     `max.message.bytes`, `filled_bytes_max` what merging may fill a batch up to. `unpacked_share` is what a compressed
-    byte of the partition became last; the rest of the error is in how the records compress. `followers` are the
-    replicas beside the leader.
+    byte of the partition became last; the rest of the error is in how the records compress.
     """
 
     in_flight: int
@@ -67,12 +63,6 @@ class Traffic:
     max_batch_bytes: int
     filled_bytes_max: int = MERGED_BYTES_MAX
     unpacked_share: float = USUAL_SHARE
-    followers: int = 0
-
-    @property
-    def batch_seconds(self) -> float:
-        """What a batch costs that passes through."""
-        return _BATCH_SECONDS + self.followers * _FOLLOWER_SECONDS
 
     def merged_bytes_max(self, codec: Codec) -> int:
         """How much of the source to merge into one batch: packed records take more or less room than they did before,
@@ -92,7 +82,7 @@ def may_pay(batch_bytes: int, codec: Codec, queued_bytes: int, traffic: Traffic)
 
 def passing_seconds(batches: int, traffic: Traffic) -> float:
     """What it would take to pass so many waiting batches through, one by one."""
-    return batches * (traffic.batch_seconds + _waiting_seconds(batches, traffic))
+    return batches * (_BATCH_SECONDS + _waiting_seconds(batches, traffic))
 
 
 def choose(headers: Headers, first: int, traffic: Traffic, *, is_rewritten: bool = False) -> int:
@@ -121,7 +111,7 @@ def choose(headers: Headers, first: int, traffic: Traffic, *, is_rewritten: bool
 def _pays(batches: int, all_bytes: int, codec: Codec, waiting: int, traffic: Traffic) -> bool:
     if batches < 2:
         return False
-    saved = (batches - 1) * (traffic.batch_seconds + _waiting_seconds(waiting, traffic))
+    saved = (batches - 1) * (_BATCH_SECONDS + _waiting_seconds(waiting, traffic))
     unpacked_bytes = all_bytes if codec is Codec.NONE else all_bytes * traffic.unpacked_share
     return saved > _GAIN_MIN * (_MERGE_SECONDS + unpacked_bytes * _BYTE_SECONDS[codec])
 

@@ -64,14 +64,6 @@ def test_what_costs_more_than_it_saves_passes_through_near_by(codec: Codec, valu
     assert chosen(160_000, 50, NEAR) == 1
 
 
-@pytest.mark.parametrize(("codec", "merged"), [(Codec.NONE, 6), (Codec.LZ4, 5), (Codec.ZSTD, 1), (Codec.GZIP, 1)])
-def test_large_batches_that_followers_fetch_one_by_one_are_merged_where_the_codec_is_cheap(
-    codec: Codec, merged: int
-) -> None:
-    assert chosen(160_000, 50, replace(NEAR, followers=2), codec) == merged
-    assert chosen(160_000, 50, NEAR, codec) == 1
-
-
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("value_bytes", [100, 11_000, 90_000])
 def test_far_away_all_that_waits_is_merged(codec: Codec, value_bytes: int) -> None:

@@ -59,8 +59,6 @@ class Leaders:
         self.topic_ids: dict[str, UUID] = {}
         self.topic_keys: dict[str, bytes] = {}
         """The same as their 16 bytes, as requests have them."""
-        self.followers: dict[str, int] = {}
-        """How many replicas beside the leader a partition of the topic has at the most."""
         self._asked_at: dict[str, float] = {}
         self.doubted: set[TopicPartition] = set()
         """Those whose leader was in doubt, or has changed, since the set was last emptied."""
@@ -132,7 +130,6 @@ class Leaders:
         self._leaders.update(view.leaders)
         self.topic_ids.update(view.topic_ids)
         self.topic_keys.update((topic, found.bytes) for topic, found in view.topic_ids.items())
-        self.followers.update(view.followers)
         self._asked_at.update(dict.fromkeys(view.topic_ids, view.asked_at))
         return view
 

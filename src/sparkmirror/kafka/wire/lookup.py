@@ -38,8 +38,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """The content of one Metadata answer. `errors` holds the error code of each topic that the broker could not
-    describe, `sizes` the number of partitions of the others, `followers` how many replicas beside the leader their
-    partitions have at the most, `epochs` the leader epoch of each partition, also of those
+    describe, `sizes` the number of partitions of the others, `epochs` the leader epoch of each partition, also of those
     that have no leader; `former` are the partitions of which it names a leader that was replaced.
 
     `is_far` says whether the answering broker is far away (`kafka.wire.link`), `asked_at` when the look-up began, by
@@ -51,7 +50,6 @@ class ClusterView:
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
-    followers: Mapping[str, int] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     former: frozenset[TopicPartition] = frozenset()
     is_far: bool = False
@@ -117,14 +115,13 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
     asked = [MetadataRequest.MetadataRequestTopic(topic_id=UUID(int=0), name=name) for name in topics]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     answer = link.ask(request, MetadataResponse, version)
-    leaders, ids, errors, sizes, followers, epochs = {}, {}, {}, {}, {}, {}
+    leaders, ids, errors, sizes, epochs = {}, {}, {}, {}, {}
     for topic in answer.topics:
         if topic.error_code:
             errors[topic.name] = topic.error_code
             continue
         ids[topic.name] = UUID(str(topic.topic_id))
         sizes[topic.name] = len(topic.partitions)
-        followers[topic.name] = max((len(one.replica_nodes) - 1 for one in topic.partitions), default=0)
         for partition in topic.partitions:
             where = TopicPartition(topic.name, partition.partition_index)
             epochs[where] = NO_EPOCH if partition.leader_epoch is None else int(partition.leader_epoch)
@@ -132,7 +129,7 @@ def _view(link: Link, topics: list[str]) -> ClusterView:
                 leaders[where] = partition.leader_id
     brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
     link.doubt_distance()
-    return ClusterView(brokers, leaders, ids, errors, sizes, followers, epochs, is_far=link.is_far)
+    return ClusterView(brokers, leaders, ids, errors, sizes, epochs, is_far=link.is_far)
 
 
 def dial_leader(settings: ClientSettings, where: TopicPartition) -> tuple[Link, ClusterView]:

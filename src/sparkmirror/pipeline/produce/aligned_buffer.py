@@ -98,8 +98,8 @@ class AlignedBuffer(DirectBuffer):
             return self._watch_age(super().next_batch(*self._in_flight.identity))
         self.hole = None
         while self._waiting.runs and self._in_flight.has_room:
-            runs, costly = self._waiting.runs, self.round_trip.is_costly
-            queued = self._packing.prepare(runs, self.limits, self._traffic, self.unpacking, self.apart_until, costly)
+            runs, is_far = self._waiting.runs, self.round_trip.is_far
+            queued = self._packing.prepare(runs, self.limits, self._traffic, self.unpacking, self.apart_until, is_far)
             if self._must_wait(queued):
                 return None
             batch = self._cut_off(queued, transactional=False)

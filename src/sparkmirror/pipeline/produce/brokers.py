@@ -101,10 +101,6 @@ class Brokers:
         """The topic's id by the last look-up."""
         return self._leaders.topic_ids.get(topic)
 
-    def followers(self, topic: str) -> int:
-        """How many brokers copy each batch from the leader, by the last look-up."""
-        return self._leaders.followers.get(topic, 0)
-
     def knows_id_since(self, topic: str) -> float:
         """When the topic's id was asked for, by the clock. inf where batches name their topic by its id: one that was
         made again takes none of the former's."""

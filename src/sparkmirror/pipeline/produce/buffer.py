@@ -194,8 +194,8 @@ class PartitionBuffer(PartitionLife):
         if (producer_id, producer_epoch) != in_flight.identity:
             in_flight.identify(producer_id, producer_epoch)
         while self._waiting.runs and in_flight.has_room:
-            runs, costly = self._waiting.runs, self.round_trip.is_costly
-            queued = self._packing.prepare(runs, self.limits, self._traffic, self.unpacking, self.apart_until, costly)
+            runs, is_far = self._waiting.runs, self.round_trip.is_far
+            queued = self._packing.prepare(runs, self.limits, self._traffic, self.unpacking, self.apart_until, is_far)
             batch = self._cut_off(queued, transactional)
             self._pass_finished()
             if batch is not None:
@@ -240,7 +240,7 @@ class PartitionBuffer(PartitionLife):
 
     def _traffic(self) -> Traffic:
         sizes, share = (self.limits.merged_bytes, self._packing.batch_bytes), max(self.unpacking.share, USUAL_SHARE)
-        return Traffic(len(self._in_flight.batches), self.round_trip.seconds, *sizes, share, self.round_trip.followers)
+        return Traffic(len(self._in_flight.batches), self.round_trip.seconds, *sizes, share)
 
     def _pass_finished(self) -> None:
         """The last sent batch before a run without a batch left to send accounts for the rest of that."""

@@ -74,7 +74,6 @@ class Dispatch:
             return None
         self._moving.discard(buffer)
         buffer.lead_to(self._brokers.changes, found)
-        buffer.round_trip.note_followers(self._brokers.followers(buffer.target.topic))
         return found
 
     def house_homeless(self) -> None:

@@ -112,11 +112,10 @@ class Packing:
         traffic: Callable[[], Traffic],
         unpacking: Unpacking,
         apart_until: int = 0,
-        is_costly: bool = True,
+        is_far: bool = True,
     ) -> QueuedRecords:
         """The queue's head, with its next batch or with the range that is being rebuilt. Below the source offset
-        `apart_until` none are put together, and large ones only where a batch `is_costly` to the target. Raises
-        ProtocolError."""
+        `apart_until` none are put together, and on a target that is not far no large ones. Raises ProtocolError."""
         queued = queue[0]
         queued.seek_batch()
         header = queued.header
@@ -127,7 +126,7 @@ class Packing:
             queued.header = header = settle_append_time(batch, header) or header
         if self._must_rewrite(header, queued, limits):
             self._rewrite(queued, limits, traffic(), unpacking)
-        elif (is_costly or header.batch_length < PASSED_BYTES_MIN) and self._may_put_together(
+        elif (is_far or header.batch_length < PASSED_BYTES_MIN) and self._may_put_together(
             queued, header, unpacking, apart_until
         ):
             queued = self._put_together(header, queued, queue, limits, traffic(), unpacking)

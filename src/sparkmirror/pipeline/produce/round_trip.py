@@ -1,5 +1,4 @@
-"""How long the target takes to answer the batches of a partition, and what else a batch costs there. Owned by
-`pipeline.produce.buffer`."""
+"""How long the target takes to answer the batches of a partition. Owned by `pipeline.produce.buffer`."""
 
 from typing import Final
 
@@ -10,11 +9,10 @@ _GROWTH: Final = 1.02
 class RoundTrip:
     """The shortest recent round trip of one partition: longer ones only show that brokers are busy."""
 
-    __slots__ = ("_shortest_seconds", "followers", "is_far")
+    __slots__ = ("_shortest_seconds", "is_far")
 
     def __init__(self) -> None:
         self.is_far = True
-        self.followers = 0
         self._shortest_seconds = 0.0
 
     def measure(self, seconds: float) -> None:
@@ -25,15 +23,6 @@ class RoundTrip:
     def note_distance(self, *, is_far: bool) -> None:
         """Near a broker slow answers are not due to the link."""
         self.is_far = is_far
-
-    def note_followers(self, followers: int) -> None:
-        """So many brokers copy each batch from the leader."""
-        self.followers = followers
-
-    @property
-    def is_costly(self) -> bool:
-        """Whether large batches may be better merged, too."""
-        return self.is_far or self.followers > 0
 
     @property
     def seconds(self) -> float:

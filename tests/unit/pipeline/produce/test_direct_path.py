@@ -4,7 +4,7 @@ import selectors
 import socket
 from collections.abc import Iterator
 from math import inf
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from tests.unit.pipeline.produce.known_producer import known
@@ -30,8 +30,6 @@ PRODUCER = (7, 3)
 
 class OneLeader:
     """Of all partitions."""
-
-    followers: ClassVar[dict[str, int]] = {}
 
     def of(self, partition: TopicPartition) -> int:
         return 1

@@ -148,19 +148,6 @@ def test_large_batches_pass_untouched_however_many_wait() -> None:
     assert [one.records for one in sent] == [10] * 8
 
 
-@pytest.mark.parametrize(("followers", "sent_batches"), [(0, 8), (2, 1)])
-def test_large_batches_become_one_where_followers_would_fetch_them_one_by_one(
-    followers: int, sent_batches: int
-) -> None:
-    buffer = new_buffer(Packing())
-    buffer.round_trip.note_distance(is_far=False)
-    buffer.round_trip.note_followers(followers)
-    accept(buffer, 80, *(batch(offset * 10, [b"x" * 10_000] * 10) for offset in range(8)))
-    sent = list(send_all(buffer))
-    assert [one.records for one in sent] == [80 // sent_batches] * sent_batches
-    assert len(values_of(sent)) == 80
-
-
 def test_compressed_batches_pass_near_and_merge_far() -> None:
     """Far away, at most five batches a round trip: there time is worth more than the codec's work."""
 

@@ -30,7 +30,6 @@ class OneLeader:
 
     def __init__(self) -> None:
         self.dialled: list[int] = []
-        self.followers = {"orders": 2}
 
     def of(self, partition: TopicPartition) -> int:
         return 1
@@ -288,10 +287,3 @@ def test_a_connection_that_is_to_authenticate_again_takes_nothing_more_and_gives
     target.dispatch.house_homeless()
     target.dispatch.fill(following, 2.0)
     assert 1 in carried(following)
-
-
-def test_a_partition_that_gets_its_connection_hears_how_many_brokers_copy_each_batch(target: Target) -> None:
-    target.open(0)
-    buffer = with_batches(1, 1)
-    target.dispatch.offer(buffer)
-    assert buffer.round_trip.followers == 2
