@@ -87,6 +87,17 @@ class Admin:
             return self._list_all()
         return _topics(self._metadata(sorted(set(names))))
 
+    def list_known_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        """As `list_topics`, those that any of several brokers knows, with the most partitions: one that has slept, or
+        is cut off from the others, lacks what was made since. Others may show what was deleted."""
+        wanted, found = None if names is None else sorted(set(names)), dict[str, Topic]()
+        first = self._metadata(wanted)
+        for answer in (first, *self._witnesses(first, wanted)):
+            for name, topic in _topics(answer).items():
+                if name not in found or topic.partitions > found[name].partitions:
+                    found[name] = topic
+        return found
+
     def _list_all(self) -> dict[str, Topic]:
         """All topics. An answer equal to a recent one is not decoded again: decoding many topics takes long, and most
         looks find no change. Each broker has its own order of topics, so several answers are remembered."""
@@ -198,15 +209,17 @@ class Admin:
 
     def _newest_metadata(self, names: list[str]) -> Any:
         found = self._metadata(names)
-        nodes = sorted(broker.node_id for broker in found.brokers)
+        take_newest_leaders(found, list(self._witnesses(found, names)))
+        return found
+
+    def _witnesses(self, first: Any, names: list[str] | None) -> Iterator[Any]:
+        """What a few of the brokers that an answer names say of the same topics, each time others."""
+        nodes = sorted(broker.node_id for broker in first.brokers)
         self._turn += 1
         step = max(len(nodes) // _WITNESSES, 1)
-        others = []
         for node_id in [nodes[(self._turn + at * step) % len(nodes)] for at in range(min(_WITNESSES, len(nodes)))]:
             with suppress(ClusterError):
-                others.append(self._metadata(names, node_id=node_id, seconds_max=_WITNESS_SECONDS_MAX))
-        take_newest_leaders(found, others)
-        return found
+                yield self._metadata(names, node_id=node_id, seconds_max=_WITNESS_SECONDS_MAX)
 
     def await_earliest_offsets(
         self, partitions: Iterable[TopicPartition], seconds_max: float = ALL_SECONDS_MAX
@@ -233,10 +246,11 @@ class Admin:
         """As `await_latest_offsets`, by the leaders of `newest_ends`. Raises OffsetsUnknown."""
         return self.newest_ends(partitions, ALL_SECONDS_MAX).all()
 
-    def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
-        """Where the leaders' logs end, records above the high watermark included; see `list_offsets`."""
+    def log_ends(self, partitions: Iterable[TopicPartition], *, by_newest: bool = False) -> LogOffsets:
+        """Where the leaders' logs end, records above the high watermark included, see `list_offsets`; `by_newest`
+        leaders, as `newest_ends`."""
         return list_log_offsets(
-            self.connection, self._metadata, dict.fromkeys(partitions, LATEST),
+            self.connection, self._newest_metadata if by_newest else self._metadata, dict.fromkeys(partitions, LATEST),
             read_committed=False, seconds_max=_SETTLE_SECONDS_MAX, replica_id=ANY_READER,
         )  # fmt: skip
 

@@ -141,8 +141,9 @@ def _name_open(target: Admin, partitions: Sequence[TopicPartition]) -> str:
 
 def _partitions(target: Cluster, topics: LedgerTopics, *, is_ours_needed: bool) -> list[TopicPartition]:
     needed = (topics.offsets, topics.positions) if is_ours_needed else (topics.offsets,)
+    names = topics.offsets, topics.positions
     with open_admin(target, "ledger") as admin:
-        found = admin.list_topics((topics.offsets, topics.positions))
+        found = admin.list_topics(names) if is_ours_needed else admin.list_known_topics(names)
     if missing := [name for name in needed if name not in found]:
         names_missing = " and no topic ".join(missing)
         raise NoLedger(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")

@@ -44,7 +44,7 @@ def count_offsets_partitions(admin: Admin, topics: LedgerTopics) -> int:
     """How many partitions Connect's offsets topic has, which exists. A server may not know it yet. Raises
     ClusterUnreachable where it still does not: it may be cut off from the others."""
     ends_at = time.monotonic() + _APPEARS_SECONDS
-    while topics.offsets not in (found := admin.list_topics([topics.offsets])):
+    while topics.offsets not in (found := admin.list_known_topics([topics.offsets])):
         if not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise ClusterUnreachable(
                 f"The server of {admin.alias} that was asked does not know topic {topics.offsets}.",

@@ -94,15 +94,16 @@ def why_parted(home: str, away: str, ends: Ends, differs_at: int | None) -> tupl
 def look_at_kept(
     flow: FlowConfig, source: Admin, target: Admin, partitions: Collection[TopicPartition]
 ) -> Iterator[KeptReturn]:
-    """One for each of the partitions, which have the same name on both clusters. Raises ClusterError."""
+    """One for each of the partitions, which have the same name on both clusters, by the newest leaders that several
+    brokers know: a former one may lack what one cluster alone has. Raises ClusterError."""
     if not partitions:
         return
     names = {where.topic for where in partitions}
     here, there = source.list_topics(names), target.list_topics(names)
-    home_begins, home_ends = source.earliest_offsets(partitions).all(), source.log_ends(partitions).all()
-    away_begins, away_ends = target.earliest_offsets(partitions).all(), target.log_ends(partitions).all()
+    home_begins, away_begins = source.earliest_offsets(partitions).all(), target.earliest_offsets(partitions).all()
+    home_ends, away_ends = (admin.log_ends(partitions, by_newest=True).all() for admin in (source, target))
     with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
-        ledger.read_to_end()
+        ledger.read_through(target)
         for where in sorted(partitions):
             if where not in home_ends or where not in away_ends:
                 continue

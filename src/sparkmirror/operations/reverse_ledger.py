@@ -31,12 +31,13 @@ class ReverseLedger:
         self._source = source
 
     def read(self) -> LedgerView:
-        """Also where a MirrorMaker alone has run so far. Raises SparkMirrorError where a position of it cannot be
-        read."""
+        """Also where a MirrorMaker alone has run so far; up to the ends that the newest leaders tell which several
+        brokers know: a former one lacks what was written since. Raises ClusterError, and SparkMirrorError where a
+        position of it cannot be read."""
         view = LedgerView(self.connector)
-        if self._source.list_topics([self.topics.offsets]):
+        if self._source.list_known_topics([self.topics.offsets]):
             with LedgerReader(self._cluster, self.topics, self.connector, is_ours_needed=False) as ledger:
-                ledger.read_to_end()
+                ledger.read_through(self._source)
                 view = ledger.view
         for where, problem in view.problems.items():
             raise SparkMirrorError(f"The reverse flow's start is not known, {where}: {problem}")

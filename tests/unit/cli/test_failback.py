@@ -19,7 +19,7 @@ def accept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command, for logs that part."""
     path = tmp_path / "mm2.properties"
     path.write_text(f"{SMALLEST}preserve.offsets.enabled = true\n{IDENTITY}\n")
-    admin = SimpleNamespace(list_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
+    admin = SimpleNamespace(list_known_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
     monkeypatch.setattr(failback, "_both", lambda _: nullcontext((admin, admin)))
     monkeypatch.setattr(parted_logs, "mirrored_partitions", lambda *_: [ORDERS])
     monkeypatch.setattr(parted_logs, "look_at_kept", lambda *_: [SHORT])

@@ -167,3 +167,41 @@ def test_where_the_newest_leader_is_away_the_end_is_not_known() -> None:
     connection: Any = Silent(UUID(int=1), set())
     with pytest.raises(OffsetsUnknown, match="its leader, broker 2"):
         Admin(connection).newest_ends([FIRST]).all()
+
+
+class Grown(Divided):
+    """Broker 1 slept while `orders` grew and `late` was made; of `gone` it does not know that it was deleted."""
+
+    def ask(
+        self, make: Callable[[], Any], _doing: str, node_id: int | None = None, _seconds: float | None = None
+    ) -> Any:
+        request = make()
+        if not isinstance(request, ListOffsetsRequest):
+            return self._of(node_id or 1, [topic.name for topic in request.topics])
+        asked = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+        end = {"error_code": 0, "offset": 7, "leader_epoch": None}
+        ends = [(name, SimpleNamespace(partition_index=at, **end)) for name, at in asked]
+        return SimpleNamespace(topics=[SimpleNamespace(name=name, partitions=[one]) for name, one in ends])
+
+    def _of(self, number: int, names: list[str]) -> Any:
+        sizes = {"orders": 1, "gone": 1} if number == 1 else {"orders": 3, "late": 2}
+        topics = [
+            SimpleNamespace(
+                name=name, error_code=0 if name in sizes else 3, topic_id=self.topic_id, is_internal=False,
+                partitions=[self._partition(at) for at in range(sizes.get(name, 0))],
+            )
+            for name in names
+        ]  # fmt: skip
+        return SimpleNamespace(topics=topics, brokers=self._metadata(number).brokers)
+
+    @staticmethod
+    def _partition(at: int) -> Any:
+        return SimpleNamespace(partition_index=at, replica_nodes=[1], leader_id=2, leader_epoch=5)
+
+
+def test_a_topic_is_known_where_any_of_the_brokers_knows_it() -> None:
+    connection: Any = Grown(UUID(int=1), set())
+    admin = Admin(connection)
+    sizes = {name: topic.partitions for name, topic in admin.list_known_topics(["orders", "late", "gone"]).items()}
+    assert sizes == {"orders": 3, "late": 2, "gone": 1}
+    assert "late" not in admin.list_topics(["late"]), "what one of them says"

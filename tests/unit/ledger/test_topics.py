@@ -91,7 +91,7 @@ class Behind:
     def __init__(self, questions: float) -> None:
         self._left = questions
 
-    def list_topics(self, names: list[str]) -> dict[str, Topic]:
+    def list_known_topics(self, names: list[str]) -> dict[str, Topic]:
         self._left -= 1
         return {} if self._left >= 0 else {name: Topic(name, UUID(int=1), 25, 3) for name in names}
 

@@ -100,7 +100,7 @@ class Published:
 
 
 def step(*found: KeptReturn) -> KeepReverse:
-    admin = SimpleNamespace(list_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
+    admin = SimpleNamespace(list_known_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
     return KeepReverse(flow_of("preserve.offsets.enabled = true"), cast(Admin, admin), lambda: found)
 
 
@@ -154,7 +154,7 @@ def test_a_log_that_was_cut_and_written_again_parts_where_it_was_cut(
         return cast(Admin, SimpleNamespace(
             alias=alias, connection=SimpleNamespace(settings=alias), earliest_offsets=lambda _: begins,
             list_topics=lambda names: {name: Topic(name, HOME if alias == "A" else AWAY, 1, 1) for name in names},
-            log_ends=lambda _: SimpleNamespace(all=lambda: {ORDERS: ends[alias]}),
+            log_ends=lambda _, *, by_newest: SimpleNamespace(all=lambda: {ORDERS: ends[alias]} if by_newest else {}),
         ))  # fmt: skip
 
     view = LedgerView(Connector.of_dedicated_mode("A"))
@@ -162,7 +162,7 @@ def test_a_log_that_was_cut_and_written_again_parts_where_it_was_cut(
     view.records[ORDERS] = record
     monkeypatch.setattr(kept_return, "read_owners", read)
     monkeypatch.setattr(
-        kept_return, "LedgerReader", lambda *_: nullcontext(SimpleNamespace(read_to_end=list, view=view))
+        kept_return, "LedgerReader", lambda *_: nullcontext(SimpleNamespace(read_through=lambda _: {}, view=view))
     )
     (found,) = look_at_kept(flow_of("preserve.offsets.enabled = true"), cluster("A"), cluster("B"), [ORDERS])
     assert (found.parts_at, found.start, found.away_end) == (parts_at, 20_000, 30_000)

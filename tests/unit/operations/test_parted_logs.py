@@ -36,7 +36,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Published:
 def logs(published: Published, monkeypatch: pytest.MonkeyPatch) -> Look:
     """By what the clusters have."""
     monkeypatch.setattr(parted_logs, "mirrored_partitions", lambda *_: [ORDERS])
-    admin = SimpleNamespace(list_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
+    admin = SimpleNamespace(list_known_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
 
     def make(found: KeptReturn) -> PartedLogs:
         monkeypatch.setattr(parted_logs, "look_at_kept", lambda *_: [found])

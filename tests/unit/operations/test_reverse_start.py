@@ -28,7 +28,7 @@ FORMER, NOW = UUID(int=1), UUID(int=2)
 
 
 def step(at: int) -> StartReverse:
-    admin = SimpleNamespace(list_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
+    admin = SimpleNamespace(list_known_topics=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)))
     found = WayBack((), (), {}, {ORDERS: at}, {}, names_stay=True, away_ids={"orders": NOW})
     return StartReverse(flow_of(), cast(Admin, admin), lambda: found)
 
@@ -76,6 +76,36 @@ def test_one_in_the_topic_that_is_there_counts(monkeypatch: pytest.MonkeyPatch) 
     assert noted(step(500)) == noted(step(800)) == {"positions": []}
 
 
+def test_a_former_leader_of_the_ledger_does_not_say_how_far_the_reverse_flow_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that slept, and is asked first, knows neither what was written since nor topics that were made since."""
+    topics, connector = ledger_topics("B"), Connector.of_dedicated_mode("B")
+
+    class Reader:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.view = LedgerView(connector)
+
+        def read_to_end(self) -> None:
+            self._take(500)
+
+        def read_through(self, admin: Admin) -> None:
+            assert admin is source
+            self._take(800)
+
+        def _take(self, offset: int) -> None:
+            self.view.take_connect(connect.encode_key(connector, ORDERS), connect.encode_value(offset))
+
+    def known(names: Collection[str]) -> dict[str, object]:
+        return dict.fromkeys(names, SimpleNamespace(partitions=1))
+
+    source = cast(Admin, SimpleNamespace(list_topics=lambda _: {}, list_known_topics=known))
+    monkeypatch.setattr(reverse_ledger, "LedgerReader", lambda *given, **named: nullcontext(Reader(*given, **named)))
+    found = WayBack((), (), {}, {ORDERS: 600}, {}, names_stay=True)
+    assert noted(StartReverse(flow_of(), source, lambda: found)) == {"positions": []}, "it stands further already"
+    assert ReverseLedger(flow_of(), source).topics == topics
+
+
 def test_positions_of_a_mirrormaker_that_ran_the_reverse_flow_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no topic of our own records then. Unread, they would be led back, and gone after `--undo`."""
     topics, connector = ledger_topics("B"), Connector.of_dedicated_mode("B")
@@ -85,12 +115,12 @@ def test_positions_of_a_mirrormaker_that_ran_the_reverse_flow_count_too(monkeypa
             assert not is_ours_needed, "there is none"
             self.view = LedgerView(connector)
 
-        def read_to_end(self) -> None:
+        def read_through(self, _: Admin) -> None:
             self.view.take_connect(connect.encode_key(connector, ORDERS), connect.encode_value(800))
 
     def there(names: Collection[str]) -> dict[str, object]:
         return {name: SimpleNamespace(partitions=1) for name in names if name == topics.offsets}
 
     monkeypatch.setattr(reverse_ledger, "LedgerReader", lambda *given, **named: nullcontext(Reader(*given, **named)))
-    ledger = ReverseLedger(flow_of(), cast(Admin, SimpleNamespace(list_topics=there)))
+    ledger = ReverseLedger(flow_of(), cast(Admin, SimpleNamespace(list_known_topics=there)))
     assert ledger.read().positions == {ORDERS: Position(800)}
