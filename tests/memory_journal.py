@@ -11,6 +11,9 @@ class MemoryJournal:
 
     journal: Journal = field(default_factory=Journal)
 
+    def claim(self) -> Journal:
+        return self.journal
+
     def load(self) -> Journal:
         return self.journal
 

@@ -126,7 +126,7 @@ class Person:
         def tell(step: str, sentence: str) -> None:
             world.tell(f"{process.name}: {step}: {sentence}")
 
-        journal = TopicJournal(flow.target, flow.ledger_topics.status, kind, flow.name)
+        journal = TopicJournal(flow, kind)
         try:
             with open_sides(flow, kind) as pair:
                 steps = self._steps(kind, pair, journal, tell)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparkmirror.config.flow.flows import FlowConfig
     from sparkmirror.operations.cluster_pair import ClusterPair
     from sparkmirror.operations.failover import Readiness
+    from sparkmirror.operations.journal import TopicJournal
     from sparkmirror.operations.steps import Step
 
 _STATUS = "Say what a failover would mean now: what would be lost, and what each group would read again."
@@ -71,7 +72,8 @@ def _execute_drill(args: argparse.Namespace) -> int:
     with open_sides(flow, "failover") as cluster_pair:
         found = look(flow, cluster_pair)
         _print(args, [found])
-        rehearse(_steps(flow, ClusterPair(None, cluster_pair.target) if args.unplanned else cluster_pair, args))
+        pair = ClusterPair(None, cluster_pair.target) if args.unplanned else cluster_pair
+        rehearse(_steps(flow, pair, journal_of(flow, "failover"), args))
     tell("drill", "nothing was changed")
     return 0
 
@@ -89,9 +91,9 @@ def _execute_run(args: argparse.Namespace) -> int:
         return 0
     with open_sides(flow, "failover", asks_source=args.undo or not args.unplanned) as cluster_pair:
         if args.undo:
-            undo_steps(_all_steps(flow, cluster_pair, args), journal, tell)
+            undo_steps(_all_steps(flow, cluster_pair, journal, args), journal, tell)
             return 0
-        steps = _steps(flow, cluster_pair, args)
+        steps = _steps(flow, cluster_pair, journal, args)
         confirm(args, f"Fail {flow.name} over to {flow.name.target}: {', '.join(step.name for step in steps)}?")
         if args.unplanned:
             give_up_step("drain", journal, tell)
@@ -101,7 +103,9 @@ def _execute_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Namespace) -> "list[Step]":
+def _steps(
+    flow: "FlowConfig", cluster_pair: "ClusterPair", journal: "TopicJournal", args: argparse.Namespace
+) -> "list[Step]":
     """Those that were asked for. Raises ClusterUnreachable where the source is needed and does not answer."""
     wanted = {"groups"} if args.unplanned else {"drain", "groups"} | ({"fence"} if args.fence else set())
     if cluster_pair.source is None and not args.unplanned:
@@ -109,10 +113,12 @@ def _steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Names
             f"Cluster {flow.name.source} does not answer, so it cannot be drained.",
             "If it is gone, go on with what is mirrored: --unplanned.",
         )
-    return [step for step in _all_steps(flow, cluster_pair, args) if step.name in wanted]
+    return [step for step in _all_steps(flow, cluster_pair, journal, args) if step.name in wanted]
 
 
-def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.Namespace) -> "list[Step]":
+def _all_steps(
+    flow: "FlowConfig", cluster_pair: "ClusterPair", journal: "TopicJournal", args: argparse.Namespace
+) -> "list[Step]":
     from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, Moves
     from sparkmirror.operations.failover_snapshot import look
     from sparkmirror.operations.steps import keeper
@@ -124,7 +130,7 @@ def _all_steps(flow: "FlowConfig", cluster_pair: "ClusterPair", args: argparse.N
     groups = MoveGroups(cluster_pair.target, moves)
     if cluster_pair.source is None:
         return [groups]
-    fence = Fence(flow, cluster_pair.source, keeper(Fence.name, journal_of(flow, "failover")))
+    fence = Fence(flow, cluster_pair.source, keeper(Fence.name, journal))
     return [fence, Drain(flow, cluster_pair.source, args.drain_seconds), groups]
 
 

@@ -65,8 +65,7 @@ def journal_of(flow: "FlowConfig", procedure: str) -> "TopicJournal":
     """The journal, on the target, which stays when the source is gone."""
     from sparkmirror.operations.journal import TopicJournal
 
-    topic = flow.ledger_topics.status
-    return TopicJournal(flow.target, topic, procedure, flow.name)
+    return TopicJournal(flow, procedure)
 
 
 def end(args: argparse.Namespace, journal: "TopicJournal") -> bool:

@@ -85,8 +85,12 @@ class ProducerIdentity(NamedTuple):
     epoch: int
 
 
-def transactional_id(connector: Connector, task: int) -> str:
-    """MirrorMaker's id for task `task`, `<group.id>-<connector>-<task>` (`Worker.taskTransactionalId`)."""
+_NOBODY: Final = ProducerIdentity(-1, -1)
+
+
+def transactional_id(connector: Connector, task: int | str) -> str:
+    """MirrorMaker's id for task `task`, `<group.id>-<connector>-<task>` (`Worker.taskTransactionalId`); a word instead
+    of a number makes an id that no task has."""
     return f"{connector.group}-{connector.name}-{task}"
 
 
@@ -161,6 +165,14 @@ def init_producer_ids(
     return {one: _init(admin, one, timeout_ms, ends_at, found.get(one or "")) for one in wanted}
 
 
+def renew_producer_id(
+    admin: Admin, transactional_id: str, held: ProducerIdentity, *, wait_seconds_max: float = 60.0
+) -> ProducerIdentity:
+    """The next epoch of an identity that is still `held` (KIP-360). Raises FencedError where somebody has taken the id
+    over since, and as `init_producer_ids`."""
+    return _init(admin, transactional_id, 60_000, time.monotonic() + wait_seconds_max, None, held)
+
+
 def bar_from(
     admin: Admin, transactional_id: str, partitions: Sequence[TopicPartition], timeout_ms: int = 60_000
 ) -> None:
@@ -226,7 +238,12 @@ def _abort_request(transactional_id: str, identity: ProducerIdentity) -> Any:
 
 
 def _init(
-    admin: Admin, transactional_id: str | None, timeout_ms: int, ends_at: float, coordinator: int | None
+    admin: Admin,
+    transactional_id: str | None,
+    timeout_ms: int,
+    ends_at: float,
+    coordinator: int | None,
+    held: ProducerIdentity = _NOBODY,
 ) -> ProducerIdentity:
     doing = f"taking over the transactional id {transactional_id}" if transactional_id else "asking for a producer id"
     is_examined = False
@@ -241,7 +258,7 @@ def _init(
                 if why := why_no_coordinator(admin):
                     raise NoTransactionCoordinator(f"No transactions: {why}.", COORDINATOR_HINT)
         if code == NO_ERROR:
-            answer = admin.connection.ask(lambda: _request(transactional_id, timeout_ms), doing, coordinator)
+            answer = admin.connection.ask(lambda: _request(transactional_id, timeout_ms, held), doing, coordinator)
             code = answer.error_code
             if code == NO_ERROR:
                 return ProducerIdentity(answer.producer_id, answer.producer_epoch)
@@ -271,12 +288,12 @@ def _look_at_unended(admin: Admin, transactional_id: str, coordinator: int) -> s
     )
 
 
-def _request(transactional_id: str | None, timeout_ms: int) -> Any:
+def _request(transactional_id: str | None, timeout_ms: int, held: ProducerIdentity) -> Any:
     return InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
-        producer_id=-1,
-        producer_epoch=-1,
+        producer_id=held.producer_id,
+        producer_epoch=held.epoch,
         max_version=5,
     )
 

@@ -1,20 +1,25 @@
 """Writes a few small records to internal topics: commands, notes, positions, heartbeats, offset syncs, checkpoints.
 
-`publish` writes to one topic. `AtomicWriter` writes to several, all or none, as the holder of a transactional id
-(KIP-98): the earlier holder of the id can no longer write, and a later one makes the write fail.
+`publish` writes to one topic, `publish_as` so that brokers refuse earlier holders of the producer's id. `AtomicWriter`
+writes to several, all or none, as the holder of a transactional id (KIP-98): the earlier holder of the id can no longer
+write, and a later one makes the write fail.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple, Self
 
 from kafka import KafkaProducer
 from kafka.errors import BrokerResponseError
 
+from sparkmirror.batch.header import parse_header, stamp
+from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ClusterError, ProtocolError
 from sparkmirror.kafka.client_records import use_fast_checksums
 from sparkmirror.kafka.client_setup import prepare_clients
 from sparkmirror.kafka.errors import translate
+from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.appending import Appender
 from sparkmirror.model import Cluster, TopicPartition
@@ -122,6 +127,21 @@ def publish(
     """
     with Publisher(cluster, "commands", seconds_max) as publisher:
         publisher.write(topic, records, place=place)
+
+
+def publish_as(
+    identity: ProducerIdentity, cluster: Cluster, topic: str, records: Sequence[Record], seconds_max: float = 5.0
+) -> None:
+    """As `publish` to partition 0, in one batch, the first of the producer's epoch: from then on brokers refuse what
+    holders of earlier epochs write there. Raises FencedError where a later epoch has written."""
+    batch = bytearray(encode_batch(records, timestamp=time.time_ns() // 1_000_000))
+    stamp(memoryview(batch), 0, parse_header(batch, 0), *identity, 0)
+    prepare_clients()
+    with closing(Appender(client_settings(cluster, "commands"))) as appender:
+        try:
+            appender.append_batch(TopicPartition(topic, 0), batch, time.monotonic() + seconds_max)
+        except ProtocolError as problem:
+            raise ClusterError(f"Cluster {cluster.alias}: writing to topic {topic} failed: {problem}") from None
 
 
 class Placed(NamedTuple):

@@ -68,6 +68,9 @@ class Journal:
 class JournalStore(Protocol):
     """Keeps a journal beyond the life of this process."""
 
+    def claim(self) -> Journal:
+        """Takes the journal over from another process that takes steps, which saves nothing any more; returns it."""
+
     def load(self) -> Journal:
         """The stored journal; an empty one if none is stored."""
 
@@ -85,7 +88,7 @@ def take_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None
     """Continues where the journal ends; a step whose undoing was interrupted is undone first, and then begun again.
     Raises the errors of a step; the next call continues there. Raises SparkMirrorError if the procedure was finished
     before."""
-    journal = store.load()
+    journal = store.claim()
     _refuse_finished(journal)
     wanted = {step.name for step in steps}
     half_undone = [name for name, taken in journal.steps.items() if taken.undoing and name in wanted]
@@ -131,7 +134,7 @@ def _still_taken(journal: Journal, name: str) -> Taken:
 
 def undo_steps(steps: Sequence[Step], store: JournalStore, tell: Teller) -> None:
     """Undoes all steps of the journal, the last one first. Raises SparkMirrorError if the procedure was finished."""
-    journal = store.load()
+    journal = store.claim()
     _refuse_finished(journal)
     if not journal.steps:
         tell("undo", "no step was taken, there is nothing to take back")
@@ -157,7 +160,7 @@ def _undo(names: Sequence[str], steps: Sequence[Step], journal: Journal, store: 
 
 def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
     """Removes a step from the journal that was begun, is not done, and has changed nothing."""
-    journal = store.load()
+    journal = store.claim()
     if (taken := journal.steps.get(name)) is not None and not taken.sentence:
         store.save(journal.without_step(name))
         tell(name, "given up")
@@ -166,7 +169,7 @@ def give_up_step(name: str, store: JournalStore, tell: Teller) -> None:
 def finish_steps(store: JournalStore) -> None:
     """Ends the procedure: nothing can be undone afterwards. Raises SparkMirrorError if a step is begun and not done,
     or half undone, or if there is none."""
-    journal = store.load()
+    journal = store.claim()
     _refuse_finished(journal)
     if half_undone := [name for name, taken in journal.steps.items() if taken.undoing]:
         raise SparkMirrorError(
