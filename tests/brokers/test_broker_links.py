@@ -4,6 +4,7 @@ import psutil
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
+from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.settings import client_settings, split_address
 from sparkmirror.kafka.wire.broker_links import BrokerLinks
 from sparkmirror.model import Cluster
@@ -36,3 +37,18 @@ def test_a_broker_that_answers_again_is_asked_over_the_connection_that_is_there(
 
     assert connections_to(port) - before == 1
     links.close()
+
+
+def test_servers_that_were_silent_are_asked_last() -> None:
+    """Two of three accept connections and answer nothing: what looks like one that is asked again and again."""
+    with KafkaCluster(brokers=3, name="silent") as cluster:
+        client = {"bootstrap.servers": cluster.bootstrap_servers, "request.timeout.ms": "20000"}
+        with open_admin(Cluster("A", client), "test") as admin:
+            assert admin.brokers().keys() == {1, 2, 3}
+            for number in (1, 2):
+                cluster.broker(number).pause()
+            try:
+                assert 3 in admin.brokers()
+            finally:
+                for number in (1, 2):
+                    cluster.broker(number).resume()

@@ -1,20 +1,27 @@
 """A broker that is cut off from its controller, and takes itself for the leader, is not believed."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.brokers.cut_off import CutOff, divisible_cluster
+from kafka.protocol.metadata import MetadataRequest
+from tests.brokers.cut_off import CutOff, divisible_cluster, wait_until
 from tests.brokers.offset_story import told
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
+from sparkmirror.kafka.settings import client_settings, split_address
+from sparkmirror.kafka.wire import broker_links
+from sparkmirror.kafka.wire.broker_links import BrokerLinks
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import Cluster, Position, TopicPartition
 from sparkmirror.operations.reverse_ledger import ReverseLedger
 from sparkmirror.testing.kafka import KafkaCluster
 
+REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 PARTITIONS = 50
 """Their keys lie on partitions of the offsets topic that either broker leads."""
 SILENCE_SECONDS = 5.0
@@ -24,6 +31,14 @@ SILENCE_SECONDS = 5.0
 def divided() -> Iterator[CutOff]:
     with divisible_cluster("source") as cluster:
         yield cluster
+
+
+def links_to(*servers: str) -> BrokerLinks:
+    return BrokerLinks(client_settings(Cluster("A", {"bootstrap.servers": ",".join(servers)}), "test"))
+
+
+def seen_by(links: BrokerLinks) -> set[int]:
+    return {broker.node_id for broker in links.ask(REQUEST, None, DEADLINE_SECONDS_LEAST).brokers}
 
 
 def test_the_ledger_of_the_way_back_is_read_from_no_former_leader(
@@ -53,6 +68,41 @@ def test_the_ledger_of_the_way_back_is_read_from_no_former_leader(
                 assert ledger.read().positions == newest
             except ClusterUnreachable:
                 assert divided.former in servers, "its tail may have followed the former leader, which has no more"
+
+
+def test_a_server_that_is_cut_off_is_given_up(divided: CutOff, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_links, "_LOOK_SECONDS", 0.0)
+    links = links_to(divided.former, divided.newest)
+    links.open(DEADLINE_SECONDS_LEAST)
+    (asked,) = {line.address for line in links._free}
+    assert asked == split_address(divided.former)
+    for _ in range(5):
+        assert seen_by(links) == {1, 2}
+    assert links._free[-1].address == asked, "none is given up while all agree"
+    divided.cut()
+    wait_until(lambda: seen_by(links) == {2}, "the other server is asked")
+    for _ in range(5):
+        assert seen_by(links) == {2}, "it stays so"
+    links.close()
+
+
+def test_where_only_the_one_that_is_cut_off_answers_it_is_asked(
+    divided: CutOff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_links, "_LOOK_SECONDS", 0.0)
+    links = links_to(divided.former, divided.newest)
+    links.open(DEADLINE_SECONDS_LEAST)
+    divided.cut()
+    wait_until(lambda: seen_by(links) == {2}, "the other server is asked")
+    divided.cluster.broker(2).kill()
+    ends_at, found = time.monotonic() + DEADLINE_SECONDS_LEAST, set[int]()
+    while not found and time.monotonic() < ends_at:
+        try:
+            found = seen_by(links)
+        except (OSError, ClusterUnreachable):
+            continue
+    assert found == {1, 2}
+    links.close()
 
 
 def test_a_topic_is_known_where_the_broker_that_is_asked_first_does_not_know_it(divided: CutOff) -> None:
