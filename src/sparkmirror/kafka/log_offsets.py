@@ -6,7 +6,7 @@ One ListOffsets goes to each leader. A leader that does not answer is asked agai
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -220,9 +220,10 @@ class _Question:
         )
 
 
-def take_newest_leaders(metadata: Any, others: Iterable[Any]) -> None:
-    """Puts into an answer the leaders of later epochs that others know: a broker that is cut off from the others still
-    names itself. Epochs of topics without an id are not compared."""
+def take_newest_leaders(metadata: Any, others: Sequence[Any]) -> None:
+    """Puts into an answer the leaders of later epochs that others know, and what it lacks of topics that they know: a
+    broker that is cut off from the others still names itself. Epochs of topics without an id are not compared."""
+    _add_missing(metadata, others)
     newest: dict[tuple[UUID, int], Any] = {}
     for answer in (metadata, *others):
         for at, partition in _identified(answer):
@@ -231,6 +232,21 @@ def take_newest_leaders(metadata: Any, others: Iterable[Any]) -> None:
                 newest[at] = partition
     for at, partition in _identified(metadata):
         partition.leader_id, partition.leader_epoch = newest[at].leader_id, newest[at].leader_epoch
+
+
+def _add_missing(metadata: Any, others: Sequence[Any]) -> None:
+    """A topic is there where half of the others know it: one that slept may also know one that was deleted since."""
+    shown: dict[str, list[Any]] = defaultdict(list)
+    for topic in (topic for answer in others for topic in answer.topics if topic.error_code == NO_ERROR):
+        shown[topic.name].append(topic)
+    for number, known in enumerate(metadata.topics):
+        largest = max(shown.get(known.name, ()), key=lambda one: len(one.partitions), default=None)
+        if largest is None:
+            continue
+        if known.error_code == UNKNOWN_TOPIC_OR_PARTITION and 2 * len(shown[known.name]) >= len(others):
+            metadata.topics[number] = largest
+        elif known.error_code == NO_ERROR and known.topic_id == largest.topic_id:
+            known.partitions = max(known.partitions, largest.partitions, key=len)
 
 
 def _identified(metadata: Any) -> Iterator[tuple[tuple[UUID, int], Any]]:

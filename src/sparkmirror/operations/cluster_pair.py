@@ -49,12 +49,13 @@ def open_sides(flow: FlowConfig, purpose: str, *, asks_source: bool = True) -> I
             yield ClusterPair(source, target)
 
 
-def mirrored_partitions(flow: FlowConfig, source: Admin) -> list[TopicPartition]:
-    """The source's partitions that the flow's filters choose, without heartbeats topics, which never end. Raises
-    ClusterError."""
+def mirrored_partitions(flow: FlowConfig, source: Admin, *, by_any: bool = False) -> list[TopicPartition]:
+    """The source's partitions that the flow's filters choose, without heartbeats topics, which never end; `by_any` of
+    several brokers for who goes on from all of them. Raises ClusterError."""
+    found = source.list_known_topics() if by_any else source.list_topics()
     return [
         TopicPartition(name, number)
-        for name, topic in sorted(source.list_topics().items())
+        for name, topic in sorted(found.items())
         if not topic.internal and flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name)
         for number in range(topic.partitions)
     ]

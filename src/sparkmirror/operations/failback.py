@@ -246,7 +246,7 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     SparkMirrorError where nobody knows how far a partition was mirrored whose name stays. What the source
     alone has gives the reverse flow nothing to begin behind. A group returns to no place beyond the mirrored records of
     the topic that the source has now: what the map knows may be of a former one."""
-    partitions = mirrored_partitions(flow, source)
+    partitions = mirrored_partitions(flow, source, by_any=True)
     ledger = whole_ledger(flow, target)
     positions = mirrored_offsets(flow, source, ledger)
     stored = {where: position.offset for where, position in ledger.positions.items()}

@@ -275,7 +275,8 @@ def _offset(committed: Committed | None) -> int | None:
 def _fences(flow: FlowConfig, source: Admin) -> set[AclBinding]:
     """Of the topics that are there, and of those that were mirrored: one that is deleted at this moment may be made
     again."""
-    names = {where.topic for where in (*mirrored_partitions(flow, source), *known_partitions(flow))}
+    there = mirrored_partitions(flow, source, by_any=True)
+    names = {where.topic for where in (*there, *known_partitions(flow))}
     chosen = (name for name in names if flow.should_replicate(name) and not flow.policy.is_heartbeats_topic(name))
     return {fence_of(name) for name in chosen}
 
@@ -287,7 +288,7 @@ def _bindings(note: Note, which: str = "bindings") -> list[AclBinding]:
 def find_ends(flow: FlowConfig, source: Admin) -> dict[TopicPartition, int]:
     """Where the mirrored partitions of the source that hold anything end now. Raises OffsetsUnknown while the end of
     one is not known."""
-    partitions = mirrored_partitions(flow, source)
+    partitions = mirrored_partitions(flow, source, by_any=True)
     starts, ends = source.await_earliest_offsets(partitions), source.await_newest_ends(partitions)
     return {where: end for where, end in ends.items() if end > starts.get(where, 0)}
 

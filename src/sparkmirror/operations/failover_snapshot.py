@@ -102,7 +102,7 @@ def look_behind(
 ) -> tuple[tuple[Behind, ...], Mapping[TopicPartition, str]]:
     """The partitions that are not mirrored to their end, with the age of the first missing record; and the
     partitions of which that is not known, with the reason. Raises ClusterError."""
-    starts, ends = source.earliest_offsets(partitions).known, source.latest_offsets(partitions)
+    starts, ends = source.earliest_offsets(partitions).known, source.newest_ends(partitions)
     positions = mirrored_offsets(flow, source)
     found = plan_behind(positions, starts, ends.known, {})
     ages = _ages_seconds(flow, {one.partition: one.position for one in found})

@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -132,8 +132,8 @@ class _Watch:
         self._caught_up: frozenset[str] | None = None
 
     def is_over(self) -> bool:
-        """Whether the condition is met. Raises OffsetsUnknown while the end of a partition is not known, and what a
-        fence raises: it is tried again at the next look."""
+        """Whether the condition is met; the last look is at what any broker knows. Raises OffsetsUnknown while the end
+        of a partition is not known, and what a fence raises: it is tried again at the next look."""
         partitions = mirrored_partitions(self._flow, self._source)
         ends = self._source.newest_ends(partitions).all()
         if ends != self._ends:
@@ -145,7 +145,14 @@ class _Watch:
         if self._caught_up is None or (self._fence_note is not None and not topics <= self._caught_up):
             self._catch_up()
             self._caught_up = topics
-        return self._ends is not None and time.monotonic() - self._quiet_since >= self._cut_over.quiet_seconds
+        is_quiet = self._ends is not None and time.monotonic() - self._quiet_since >= self._cut_over.quiet_seconds
+        return is_quiet and not self._are_more(partitions)
+
+    def _are_more(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether other brokers know more partitions than the one that was asked, which most of them know."""
+        more = {*mirrored_partitions(self._flow, self._source, by_any=True)}.difference(partitions)
+        found = self._source.newest_ends(more) if more else None
+        return found is not None and bool(found.known or found.unknown)
 
     def _catch_up(self) -> None:
         if self._fence_note is None:

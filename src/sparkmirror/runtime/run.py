@@ -211,7 +211,7 @@ class MirrorRun:
             if not topic.internal and flow.should_replicate(name)
             for number in range(topic.partitions)
         ]
-        ends = self._ends[str(flow.name)] = source.await_latest_offsets(partitions)
+        ends = self._ends[str(flow.name)] = source.await_newest_ends(partitions)
         starts = source.await_earliest_offsets(partitions)
         starts.update({tp: position.offset for tp, position in ledger.read_to_end().items() if tp in ends})
         return sum(max(end - starts.get(tp, end), 0) for tp, end in ends.items())

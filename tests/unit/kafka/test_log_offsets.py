@@ -205,3 +205,11 @@ def test_a_topic_is_known_where_any_of_the_brokers_knows_it() -> None:
     sizes = {name: topic.partitions for name, topic in admin.list_known_topics(["orders", "late", "gone"]).items()}
     assert sizes == {"orders": 3, "late": 2, "gone": 1}
     assert "late" not in admin.list_topics(["late"]), "what one of them says"
+
+
+def test_ends_are_those_of_all_partitions_that_most_brokers_know() -> None:
+    connection: Any = Grown(UUID(int=1), set())
+    late, gone = TopicPartition("late", 1), TopicPartition("gone", 0)
+    found = Admin(connection).newest_ends([FIRST, THIRD, late, TopicPartition("never", 0)])
+    assert found.all() == {FIRST: 7, THIRD: 7, late: 7}
+    assert gone in Admin(connection).newest_ends([gone]).known, "where the first one shows it, its leader decides"

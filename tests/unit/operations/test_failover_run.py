@@ -55,7 +55,7 @@ class Source:
 def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     source = Source({ORDERS: 100})
     for name, answer in {
-        "mirrored_partitions": lambda *_: source.ends.keys(),
+        "mirrored_partitions": lambda *_, **__: source.ends.keys(),
         "known_partitions": lambda *_: (),
         "mirrored_offsets": lambda *_: source.mirrored,
         "find_ends": lambda *_: dict(source.ends),

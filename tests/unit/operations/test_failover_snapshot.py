@@ -54,7 +54,7 @@ def empty(monkeypatch: pytest.MonkeyPatch) -> None:
     state = SimpleNamespace(follow=set)
     monkeypatch.setattr(failover_snapshot, "OffsetState", lambda *_: nullcontext(state))
     for name in ("mirrored_partitions", "mirrored_offsets"):
-        monkeypatch.setattr(failback, name, lambda *_: {})
+        monkeypatch.setattr(failback, name, lambda *_, **__: {})
     monkeypatch.setattr(failback, "whole_ledger", lambda *_: SimpleNamespace(positions={}, problems={}))
 
 
@@ -119,7 +119,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Admin:
         "OffsetState": lambda *_: nullcontext(state),
         "list_all_groups": lambda _: {"g": GroupListing("g", "consumer", "Empty")},
         "read_groups": lambda admin, _: {"g": {ORDERS: Committed(40)}} if admin.alias == "A" else {"g": {}},
-        "mirrored_partitions": lambda *_: [ORDERS],
+        "mirrored_partitions": lambda *_, **__: [ORDERS],
         "_homeward": lambda *_: {},
         "look_behind": lambda *_: ((), {}),
         "ledger_offsets": lambda _: {ORDERS: 40},

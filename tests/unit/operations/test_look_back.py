@@ -105,7 +105,7 @@ def look(clusters: tuple[Cluster, Cluster], known: MapView, monkeypatch: pytest.
         "OffsetState": lambda *_: nullcontext(state),
         "list_all_groups": lambda _: {"g": SimpleNamespace(is_consumer=True, is_active=False)},
         "read_groups": lambda admin, _: groups if admin is target else {"g": {}},
-        "mirrored_partitions": lambda *_: sorted(clusters[0].ends),
+        "mirrored_partitions": lambda *_, **__: sorted(clusters[0].ends),
         "look_at_kept": lambda *_: (),
     }.items():
         monkeypatch.setattr(failback, name, found)

@@ -55,8 +55,8 @@ class Ledger:
 def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
     found = Ledger()
     monkeypatch.setattr(migrate_run, "mirrored_offsets", lambda *_: {HERE: found.offset})
-    monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_: [HERE])
-    monkeypatch.setattr(failover_run, "mirrored_partitions", lambda *_: [HERE])
+    monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_, **__: [HERE])
+    monkeypatch.setattr(failover_run, "mirrored_partitions", lambda *_, **__: [HERE])
     return found
 
 
@@ -205,13 +205,40 @@ def test_a_topic_that_is_made_while_following_is_fenced_too(ledger: Ledger, monk
 
     def mirror_until(is_over: Any) -> bool:
         assert not is_over()
-        monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_: [HERE, TopicPartition("payments", 0)])
+        monkeypatch.setattr(migrate_run, "mirrored_partitions", lambda *_, **__: [HERE, TopicPartition("payments", 0)])
         assert not is_over(), "it is fenced first"
         return bool(is_over())
 
     step = Follow(Flow(), source, CutOver(0.0, fence, True), mirror_until, lambda *_: None)  # type: ignore[arg-type]
     step.apply(step.prepare())
     assert fence.asked == ["grow", "deny 1", "grow", "deny 2"]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["new to the one that is asked", "deleted since"])
+def test_a_topic_that_only_other_brokers_know_is_followed_too(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    """The broker that is asked has slept; or another one has, and most say that there is no such topic."""
+    ledger.offset, late = 100, TopicPartition("late", 0)
+
+    class Others(Source):
+        def newest_ends(self, wanted: Any) -> LogOffsets:
+            return LogOffsets("A", {where: 100 for where in wanted if where != late or is_there})
+
+    def known(*_: object, by_any: bool = False) -> list[TopicPartition]:
+        return [HERE, late] if by_any else [HERE]
+
+    monkeypatch.setattr(migrate_run, "mirrored_partitions", known)
+    seen: list[bool] = []
+
+    def mirror_until(is_over: Any) -> bool:
+        seen.extend(is_over() for _ in range(3))
+        return True
+
+    cut_over: Any = CutOver(0.0, Fence(), False)  # type: ignore[arg-type]
+    step = Follow(Flow(), Others(), cut_over, mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    step.apply(step.prepare())
+    assert seen == [not is_there] * 3
 
 
 @dataclass
