@@ -13,6 +13,7 @@ from math import log2
 from typing import Final, Generic, TypeVar
 
 from sparkmirror.errors import ConfigError
+from sparkmirror.policy.addresses import in_brackets
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.policy.loss import LossRule, parse_rules
 from sparkmirror.policy.rates import RateLimit, parse_rate
@@ -192,6 +193,8 @@ def _loss_rules(text: str) -> tuple[LossRule, ...]:
 def _hosts(text: str) -> str:
     hosts = split_list(text)
     for host in hosts or ("",):
+        if better := in_brackets(host):
+            raise ValueError(f"has an IPv6 address without brackets: write `{better}`, not `{host}`")
         match = _HOST.fullmatch(host)
         if match is None or int(match.group("port")) > 65535:
             raise ValueError(f"must list `host:port`, not `{host}`")

@@ -15,6 +15,7 @@ from sparkmirror.kafka.security.ciphers import cipher_suites
 from sparkmirror.kafka.security.sasl import SaslSettings, sasl_settings
 from sparkmirror.kafka.security.tls import Store, TlsSettings
 from sparkmirror.model import Cluster
+from sparkmirror.policy.addresses import in_brackets
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STORE_TYPES = ("PEM", "JKS", "PKCS12")
@@ -88,6 +89,9 @@ def _bootstrap_servers(cluster: Cluster) -> tuple[str, ...]:
         key = f"{cluster.alias}.bootstrap.servers"
         raise ConfigError(f"{key} is missing or empty.", f"Add for example: {key} = broker:9092", key=key)
     for server in servers:
+        if better := in_brackets(server):
+            key = f"{cluster.alias}.bootstrap.servers"
+            raise ConfigError(f"{server} in {key} is an IPv6 address without brackets.", f"Write {better}.", key=key)
         _, colon, port = server.rpartition(":")
         if not colon or not port.isdigit() or not 0 < int(port) < 65536:
             raise ConfigError(f"'{server}' in bootstrap.servers is not of the form host:port.", key="bootstrap.servers")

@@ -27,6 +27,8 @@ WRONG_FILES = {
     f"{FILE}A.bootstrap.server = x:1": "has no effect; did you mean `A.bootstrap.servers`?",
     f"{FILE}A->C.enabled = true": "`A->C.enabled` has no effect: `clusters` does not list `C`",
     f"{FILE}B.bootstrap.servers = localhost": "must list `host:port`, not `localhost`",
+    f"{FILE}B.bootstrap.servers = ::1:9092": "`B.bootstrap.servers = ::1:9092` has an IPv6 address without brackets: "
+    "write `[::1]:9092`, not `::1:9092`",
     f"{FILE}B.bootstrap.servers = localhost:99999": "must list `host:port`, not `localhost:99999`",
     f"{FILE}B.security.protocol = TLS": "must be `PLAINTEXT` or `SSL` or `SASL_PLAINTEXT` or `SASL_SSL`",
     f"{FILE}B.security.protocol = SASL_SSL": "sasl.kerberos.service.name is missing, and GSSAPI needs it.",

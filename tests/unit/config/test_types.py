@@ -67,6 +67,11 @@ def test_a_value_is_parsed_by_its_type(type_: types.Type[Any], text: str, value:
         (types.HOSTS, "a", "not `a`"),
         (types.HOSTS, "a:1,b:99999", "not `b:99999`"),
         (types.HOSTS, "SSL://a", "not `SSL://a`"),
+        (types.HOSTS, "a:1,::1:9092", r"without brackets: write `\[::1\]:9092`, not `::1:9092`"),
+        (types.HOSTS, "ssl://2001:db8::7", r"write `\[2001:db8::7\]:9092`, not `ssl://2001:db8::7`"),
+        (types.HOSTS, "fe80::1%eth0:9093", r"write `\[fe80::1%eth0\]:9093`"),
+        (types.HOSTS, "::1", r"write `\[::1\]:9092`, not `::1`"),
+        (types.HOSTS, "a:b:1", "must list `host:port`, not `a:b:1`"),
         (types.SEPARATOR, "||", "must be made of"),
     ],
 )

@@ -88,6 +88,7 @@ def test_secrets_stay_out_of_repr_and_settings_travel_to_workers() -> None:
         ({"bootstrap.servers": " , "}, "A.bootstrap.servers", "missing or empty"),
         ({"bootstrap.servers": "broker"}, "bootstrap.servers", "host:port"),
         ({"bootstrap.servers": "broker:99999"}, "bootstrap.servers", "host:port"),
+        ({"bootstrap.servers": "::1:9092"}, "A.bootstrap.servers", r"without brackets.\n  hint: Write \[::1\]:9092"),
         ({"security.protocol": "TLS"}, "security.protocol", "Use one of PLAINTEXT"),
         ({"request.timeout.ms": "soon"}, "request.timeout.ms", "milliseconds"),
         ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.kerberos.service.name", "GSSAPI needs it"),

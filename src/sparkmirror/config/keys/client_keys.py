@@ -12,7 +12,7 @@ BOOTSTRAP_SERVERS = Key(
     Scope.CLIENT,
     types.HOSTS,
     "",
-    "Where to find the cluster: `host:port, …`. Required per cluster.",
+    "Where to find the cluster: `host:port, …`, an IPv6 address in brackets, `[::1]:9092`. Required per cluster.",
 )
 SECURITY_PROTOCOL = Key(
     "security.protocol",
