@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.model import FlowName
-from sparkmirror.policy.filters import NameFilter
+from sparkmirror.policy.filters import NameFilter, is_cycle
 from sparkmirror.policy.java_regex import JavaPatternError, compile_java
 from sparkmirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy, is_built_in
 
@@ -61,6 +61,13 @@ def _passes_on(first: Route, second: Route) -> bool:
     if first.name.target != second.name.source:
         return False
     return may_overlap(first.topics if first.keeps_names else _renamed(first), second.topics)
+
+
+def may_copy_on(first: Route, second: Route) -> bool:
+    """As `_passes_on`, but for topics whose new name tells `second` that they come from its target."""
+    name = first.policy.format_remote_topic(first.name.source, _ORDINARY)
+    leads_home = is_built_in(first.policy) and is_cycle(name, second.policy, second.name.target)
+    return _passes_on(first, second) and not leads_home
 
 
 def _renamed(route: Route) -> NameFilter:

@@ -91,18 +91,44 @@ def test_a_line_without_effect_is_named(line: str, warning: str) -> None:
     assert warning in said
 
 
+CHAIN = (
+    "clusters = A, B, C", "C.bootstrap.servers = c:1", "B->C.enabled = true", "A->B.preserve.offsets.enabled = true",
+    "A.consumer.isolation.level = read_committed",
+)  # fmt: skip
+ABORTED = "A->B.preserve.offsets.filler = aborted"
+KEEPS_NAMES = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+def named_copiers(*lines: str) -> list[str]:
+    """The flows that are said to copy the empty records of A->B."""
+    said = warnings("\n".join((*CHAIN, *lines)))
+    return [re.findall(r"(\S+) reads uncommitted records", one)[0] for one in said if "A->B fills holes" in one]
+
+
 @pytest.mark.parametrize(
-    ("level", "filler", "is_named"),
-    [("uncommitted", "aborted", True), ("committed", "aborted", False), ("uncommitted", "markers", False)],
+    ("lines", "is_named"),
+    [
+        ((ABORTED,), True),
+        ((ABORTED, "B.consumer.isolation.level = read_committed"), False),
+        (("A->B.preserve.offsets.filler = markers",), False),
+        ((ABORTED, "A->B.topics = orders", "B->C.topics = payments"), False),
+        ((ABORTED, "A->B.topics = orders", "B->C.topics = A\\\\.orders"), True),
+        ((ABORTED, "A->B.topics = orders", "B->C.topics = orders"), False),
+        ((ABORTED, KEEPS_NAMES, "A->B.topics = orders", "B->C.topics = orders"), True),
+        ((ABORTED, KEEPS_NAMES, "A->B.preserve.offsets.topics = orders", "B->C.topics = payments"), False),
+        ((ABORTED, KEEPS_NAMES, "A->B.preserve.offsets.topics = orders", "B->C.topics = orders"), True),
+        ((ABORTED, KEEPS_NAMES, "A->B.topics = payments", "A->B.preserve.offsets.topics = orders"), False),
+        ((ABORTED, "A->B.preserve.offsets.topics = orders", "B->C.topics = A\\\\.payments"), False),
+    ],
 )
-def test_empty_records_that_another_flow_would_copy_on_are_named(level: str, filler: str, *, is_named: bool) -> None:
-    lines = (
-        "B->A.enabled = true", f"A->B.preserve.offsets.filler = {filler}", "A->B.preserve.offsets.enabled = true",
-        "A.consumer.isolation.level = read_committed", f"B.consumer.isolation.level = read_{level}",
-    )  # fmt: skip
-    named = [one for one in warnings("\n".join(lines)) if "empty ones by which A->B fills holes" in one]
-    assert bool(named) is is_named
-    assert all("B->A reads uncommitted records" in one for one in named)
+def test_empty_records_that_another_flow_would_copy_on_are_named(lines: tuple[str, ...], *, is_named: bool) -> None:
+    assert named_copiers(*lines) == (["B->C"] if is_named else [])
+
+
+def test_a_flow_back_does_not_mirror_topics_whose_names_say_that_they_come_from_there() -> None:
+    back = "B->A.enabled = true"
+    assert named_copiers(ABORTED, back, "B->C.consumer.isolation.level = read_committed") == []
+    assert named_copiers(ABORTED, back) == ["B->C"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from sparkmirror.config.reading import FlowReader, Problems, Reader
 from sparkmirror.model import FlowName
 from sparkmirror.policy.fillers import ABORTED
 from sparkmirror.policy.filters import NameFilter
-from sparkmirror.policy.loops import Route, find_loops, may_overlap
+from sparkmirror.policy.loops import Route, find_loops, may_copy_on, may_overlap
 from sparkmirror.policy.naming import DefaultReplicationPolicy
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def refuse_shared_topics(properties: Properties, flows: "Sequence[FlowConfig]", 
 def warn_of_empty_records(properties: Properties, flows: "Sequence[FlowConfig]", problems: Problems) -> None:
     """What one flow fills holes with, another one that reads uncommitted copies on as records."""
     for one, other in permutations(flows, 2):
-        fills = one.preserves_offsets and one.offsets_filler == ABORTED and one.name.target == other.name.source
+        fills = one.preserves_offsets and one.offsets_filler == ABORTED and _may_copy_filled(one, other)
         entry = connector_properties(properties, one.name).get(flow_keys.PRESERVE_OFFSETS_FILLER.name)
         if fills and entry and other.consumer.isolation_level != "read_committed":
             problems.warn(
@@ -120,6 +120,14 @@ def warn_of_empty_records(properties: Properties, flows: "Sequence[FlowConfig]",
                 entry,
                 f"add `{other.name.source}.consumer.isolation.level = read_committed`",
             )
+
+
+def _may_copy_filled(one: "FlowConfig", other: "FlowConfig") -> bool:
+    """Whether the other flow may mirror a topic on from the first one's target in which that keeps offsets."""
+    kept = Route(one.name, one.policy, NameFilter(one.kept_topics))
+    if not may_overlap(kept.topics, one.topics):
+        return False
+    return all(may_copy_on(first, _route(other)) for first in (kept, _route(one)))
 
 
 def _may_share(first: "FlowConfig", second: "FlowConfig") -> bool:
