@@ -75,6 +75,12 @@ class FlowReporter:
             self._record = replace(self._record, state=state, reason=reason, retry_at_ms=retry_at_ms, restarts=restarts)
             self._wake()
 
+    def tell_copied(self) -> None:
+        """Reports that the bounded run has mirrored all that was there of the flow."""
+        with self._news:
+            self._record = replace(self._record, is_copied=True)
+            self._wake()
+
     def belong(self, run: str) -> None:
         """Sets the run that the process takes part in, alone or with others."""
         with self._news:

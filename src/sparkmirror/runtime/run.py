@@ -6,19 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from sparkmirror.config.fingerprint import changed_ms, fingerprint
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.fencing import rouse_coordinator
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.pipeline.produce.repartition import WAITS
 from sparkmirror.policy.loss import ENDS_THE_MIRROR
 from sparkmirror.runtime.at_rest import refuse_beside_mirrormaker
@@ -85,6 +85,7 @@ class MirrorRun:
         self._flows: list[RunningFlow] = []
         self._health = Health()
         self._ends: dict[str, dict[TopicPartition, int]] = {}
+        self._examined: set[FlowName] = set()
         self._groups = {flow.name: SourceGroup(flow) for flow in config.flows if flow.progress_group}
         self._leader_jobs = LeaderJobs(config, self._groups)
         self._executors: Executors | None = None
@@ -234,6 +235,7 @@ class MirrorRun:
             with jvm_expected():
                 over = [running.poll(session) for running, session in zip(self._flows, sessions, strict=True)]
                 events.tick()
+            self._tell_copied([running for running, is_over in zip(self._flows, over, strict=True) if is_over])
             for watch, running in zip(watches, self._flows, strict=True):
                 watch.follow(running.run)
                 running.reporter.count(watch.status.records, watch.status.bytes, watch.board.outdated)
@@ -269,25 +271,35 @@ class MirrorRun:
         for ender in enders:
             ender.join(max(give_up_at - time.monotonic(), 0.0))
 
+    def _tell_copied(self, ended: Sequence[RunningFlow]) -> None:
+        """Of a bounded run some flows end before others: their tasks report no more."""
+        for running in ended if self._options.once else ():
+            if running.flow.name not in self._examined:
+                self._examined.add(running.flow.name)
+                with suppress(ClusterError):  # the end of the run looks again
+                    if not self._behind(running.flow):
+                        running.reporter.tell_copied()
+
     def _verdict(self) -> int:
         """0 if a bounded run reached all its ends. Raises SparkMirrorError naming the partitions that did not."""
         if not self._options.once or self._stop.is_set():
             return 0
-        behind: list[str] = []
-        for running in self._flows:
-            flow = running.flow
-            topics = flow.ledger_topics
-            with LedgerReader(flow.target, topics, flow.connector) as ledger:
-                positions, unknown = ledger.read_to_end(), ledger.view.problems
-            for tp, end in sorted(self._ends[str(flow.name)].items()):
-                offset = positions[tp].offset if tp in positions else 0
-                if tp in unknown:
-                    behind.append(f"{flow.name} {tp}: {unknown[tp]}")
-                elif end > offset:
-                    behind.append(f"{flow.name} {tp}: stands at offset {offset} of {end}")
-        if behind:
+        if behind := [one for running in self._flows for one in self._behind(running.flow)]:
             raise SparkMirrorError("Not everything was copied:\n  " + "\n  ".join(behind), "Run it again to go on.")
         return 0
+
+    def _behind(self, flow: FlowConfig) -> list[str]:
+        """The partitions that have not reached the ends of the bounded run."""
+        with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
+            positions, unknown = ledger.read_to_end(), ledger.view.problems
+        behind: list[str] = []
+        for tp, end in sorted(self._ends[str(flow.name)].items()):
+            offset = positions[tp].offset if tp in positions else 0
+            if tp in unknown:
+                behind.append(f"{flow.name} {tp}: {unknown[tp]}")
+            elif end > offset:
+                behind.append(f"{flow.name} {tp}: stands at offset {offset} of {end}")
+        return behind
 
 
 def _fail_on_refused_record(watches: Sequence[FlowWatch]) -> None:

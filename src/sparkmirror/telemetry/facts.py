@@ -85,6 +85,12 @@ class Facts:
         """Held partitions whose high watermark is not known; their state says why."""
         return tuple(one.partition for one in self.held if one.hides_end or not one.knows_end)
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether a bounded run has mirrored all that was there when it began. Its tasks have ended, and nobody looks
+        for what came since."""
+        return bool(self.processes) and all(one.is_copied for one in self.processes)
+
     def seconds_since(self, at_ms: int) -> float:
         return max(self.now_ms - at_ms, 0) / 1000
 

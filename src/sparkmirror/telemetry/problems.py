@@ -37,6 +37,7 @@ _ROUNDS_LONGER: Final = 10.0
 """A job whose round takes so many times as long as the last one, and longer than the seconds above, stands still."""
 _GONE_SECONDS: Final = 600.0
 """A killed process, whose tasks other processes have taken over, counts as a problem for this time."""
+COPIED: Final = "all that was there when the bounded run began is mirrored"
 _NUMBER: Final = re.compile(r"(?<![Bb]roker )\b\d+\b")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 
@@ -139,6 +140,9 @@ def _of_processes(facts: Facts) -> Iterator[Problem]:
 def _ended(facts: Facts, last: FlowRecord) -> Problem:
     """The problem that no process runs the flow; its cause says how the last one ended."""
     start = command(facts, "run")
+    if last.is_copied and last.state is not FlowState.FAILED:
+        cause = f"{COPIED}; what came since is not known"
+        return Problem(Level.UNKNOWN, cause, "", 1, last.at_ms, None, start, STATUS_PAGE)
     if last.state is FlowState.STOPPED:
         return Problem(Level.RED, "it was stopped", "the flow", 1, last.at_ms, None, start, STATUS_PAGE)
     if last.state is FlowState.FAILED:
@@ -162,7 +166,7 @@ def _of_process(facts: Facts, one: FlowRecord, *, are_shared: bool) -> Iterator[
     elif one.state is FlowState.RESTARTING:
         cause = f"the query failed and is started again: {first_line(one.reason) or 'no reason is known'}"
         yield Problem(Level.RED, cause, "the flow", 1, one.at_ms, one.retry_at_ms, look, STATUS_PAGE)
-    elif one.state in (FlowState.STARTING, FlowState.STOPPING):
+    elif one.state in (FlowState.STARTING, FlowState.STOPPING) and not one.is_copied:
         is_start = one.state is FlowState.STARTING
         since_ms = (one.started_at_ms or None) if is_start else one.at_ms
         cause, scope = f"it is {one.state.value.lower()}", _name(one) if are_shared else ""
@@ -187,9 +191,10 @@ def _name(one: FlowRecord) -> str:
 
 
 def _of_tasks(facts: Facts) -> Iterator[Problem]:
-    """Problems of tasks, while a process lives; otherwise the end of the process is their cause."""
+    """Problems of tasks, while a process lives; otherwise the end of the process is their cause. Those of a bounded run
+    end when they have mirrored all, while other flows of it go on."""
     alive = living(facts)
-    if not alive:
+    if not alive or facts.is_copied:
         return
     look = command(facts, "status", "--partitions")
     if not facts.tasks and any(one.state is FlowState.RUNNING for one in alive):
@@ -287,22 +292,14 @@ def _of_ends(facts: Facts) -> Iterator[Problem]:
 
 
 def _of_lag(facts: Facts) -> Iterator[Problem]:
-    if facts.behind_since_ms is None or not living(facts):
+    if facts.behind_since_ms is None or not living(facts) or facts.is_copied:
         return
     seconds = facts.seconds_since(facts.behind_since_ms)
     if seconds > BEHIND_SECONDS:
         much = "" if not facts.lag_records else f", {plural(facts.lag_records, 'record')}"
         look = command(facts, "status", "--partitions")
-        yield Problem(
-            Level.AMBER,
-            f"up to {show_age(seconds)} behind{much}",
-            "",
-            1,
-            facts.behind_since_ms,
-            None,
-            look,
-            STATUS_PAGE,
-        )
+        cause = f"up to {show_age(seconds)} behind{much}"
+        yield Problem(Level.AMBER, cause, "", 1, facts.behind_since_ms, None, look, STATUS_PAGE)
 
 
 # The rest.

@@ -92,7 +92,8 @@ NO_SPREAD = Spread()
 class FlowRecord:
     """One process that runs a flow. `digest` is a hash of its configuration: it differs where processes have different
     files. `run` names the run of the flow, which processes that share it have in common; `records` and `bytes` are what
-    the flow has mirrored in that run."""
+    the flow has mirrored in that run. `is_copied` says that a bounded run has mirrored all that was there when it
+    began: the flow's tasks have ended then."""
 
     run: Name
     state: FlowState
@@ -106,6 +107,7 @@ class FlowRecord:
     restarts: Count = 0
     records: Count = 0
     bytes: Count = 0
+    is_copied: bool = False
     at_ms: Moment = 0
 
     @property

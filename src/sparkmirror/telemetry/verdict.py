@@ -10,7 +10,16 @@ from typing import Any
 
 from sparkmirror.clock import show_moment
 from sparkmirror.telemetry.facts import Facts
-from sparkmirror.telemetry.problems import STATUS_PAGE, Level, Problem, command, find_problems, first_line, plural
+from sparkmirror.telemetry.problems import (
+    COPIED,
+    STATUS_PAGE,
+    Level,
+    Problem,
+    command,
+    find_problems,
+    first_line,
+    plural,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,8 @@ def _judge(facts: Facts, problems: list[Problem]) -> Verdict:
     level = max((problem.level for problem in problems), key=lambda one: one.rank, default=Level.GREEN)
     name = str(facts.flow)
     if not problems:
-        return Verdict(name, level, f"{name} is mirroring", (), facts.lag_records)
+        sentence = f"{name}: {COPIED}" if facts.is_copied else f"{name} is mirroring"
+        return Verdict(name, level, sentence, (), facts.lag_records)
     more = f"; and {plural(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
     begin = f"{name} is mirroring, but " if level is Level.AMBER else f"{name}: "
     lag = None if facts.target_problem or facts.is_starting or level is Level.UNKNOWN else facts.lag_records

@@ -36,7 +36,7 @@ BOTH: tuple[tuple[StatusRecord, bytes, bytes], ...] = (
         b'["flow","east","mirror-1:4711"]',
         b'{"run":"run-1","state":"RESTARTING","reason":"no space left","retry_at_ms":1800000000000,"version":"0.1.0",'
         b'"host":"mirror-1","pid":4711,"started_at_ms":1700000000000,"digest":"d1","restarts":2,"records":300,'
-        b'"bytes":12000}',
+        b'"bytes":12000,"is_copied":false}',
     ),
     (
         TaskRecord(

@@ -64,6 +64,7 @@ def gap(lost: int, at: float = 60) -> Gap:
     return Gap(TopicPartition("orders", 0), "retention", 100, 100 + lost, "went on", ago(at))
 
 
+COPIED = process(is_copied=True)
 WELL = Facts(flow=FLOW, now_ms=NOW, processes=(process(),), tasks=(task(),), partitions=8, lag_records=0)
 
 
@@ -166,6 +167,36 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
     ),
     ("it is stopping", but(processes=(process(FlowState.STOPPING),)), GREY, "it is stopping"),
     ("it was stopped", but(processes=(process(FlowState.STOPPED, heard=9000),)), RED, "it was stopped"),
+    (
+        "a bounded run has copied it, and goes on with another flow",
+        but(processes=(COPIED,), tasks=(task(heard=900),), behind_since_ms=ago(800)),
+        GREEN,
+        "west->backup: all that was there when the bounded run began is mirrored",
+    ),
+    (
+        "a bounded run that has copied it ends",
+        but(processes=(replace(COPIED, state=FlowState.STOPPING),), tasks=(task(heard=900),)),
+        GREEN,
+        "all that was there when the bounded run began is mirrored",
+    ),
+    (
+        "a bounded run has ended well",
+        but(processes=(replace(COPIED, state=FlowState.STOPPED, at_ms=ago(9000)),), tasks=(task(heard=9000),)),
+        GREY,
+        "all that was there when the bounded run began is mirrored; what came since is not known",
+    ),
+    (
+        "a bounded run has ended with an error",
+        but(processes=(replace(COPIED, state=FlowState.FAILED, reason="the disk is full"),)),
+        RED,
+        "it ended: the disk is full",
+    ),
+    (
+        "a bounded run has left a partition out",
+        but(processes=(COPIED,), tasks=(task(heard=900),), held=held(FAILED, "too large")),
+        RED,
+        "orders-0: too large",
+    ),
     (
         "it ended with an error",
         but(processes=(process(FlowState.FAILED, reason="fenced by another instance"),)),
