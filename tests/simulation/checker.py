@@ -4,22 +4,26 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import Partition
+from tests.simulation.endings import wrong_endings
 from tests.simulation.folding import Folded
 from tests.simulation.log import Stored
-from tests.simulation.truth import Outcome, PartitionTruth, Written
+from tests.simulation.retained import grown
+from tests.simulation.truth import CUT, DELETED, MADE_AGAIN, Outcome, PartitionTruth, Written
 
 from sparkmirror.batch.records import Record
 from sparkmirror.ledger import gaps as gap_ledger
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.fetch.loss import EMPTY
+from sparkmirror.model import Position, TopicPartition
+from sparkmirror.pipeline.fetch.loss import EMPTY, RECREATED, RETENTION, TRUNCATED
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
 
 _SHOWN_MAX = 4
+_LOSSES: dict[str, set[str]] = {RETENTION: {DELETED}, TRUNCATED: {CUT, MADE_AGAIN}, RECREATED: {MADE_AGAIN}}
+"""What explains a gap, by its cause."""
 _offset = attrgetter("offset")
 
 
@@ -125,7 +129,9 @@ class Checker:
             landed = self.arrived(where)
             if not truth.target_losses and not truth.source_losses:
                 self._judge_map(where, truth, landed)
-            if position is None or position.topic_id != topic_id or truth.truncations:
+            if position is None or position.topic_id != topic_id:
+                continue
+            if truth.truncations and not _lies_in(position, partition):
                 continue
             arrived, end = {value for value, _ in landed}, position.offset
             missing = [
@@ -142,7 +148,7 @@ class Checker:
         self, one: Written, truth: PartitionTruth, arrived: set[bytes], gaps: list[Gap], where: TopicPartition
     ) -> bool:
         if (
-            truth.is_blind
+            one.topic_id in truth.blind
             or one.value in arrived
             or one.value in truth.lost_on_target
             or one.is_truncated
@@ -150,7 +156,7 @@ class Checker:
             or self._is_hidden(one, where)
         ):
             return False
-        is_there, is_vague = self._is_there(one, where), self._is_vague(one, truth, where)
+        is_there, is_vague = self._is_there(one, where), self._is_vague(one, where)
         counted = (gap for gap in gaps if not is_there or gap.cause == EMPTY)
         return not any(_covers(gap, one, where, is_vague=is_vague) for gap in counted)
 
@@ -171,13 +177,9 @@ class Checker:
         topic = self._scene.source.topics.get(where.topic)
         return one.outcome is Outcome.OPEN and (topic is None or topic.topic_id != one.topic_id)
 
-    def _is_vague(self, one: Written, truth: PartitionTruth, where: TopicPartition) -> bool:
+    def _is_vague(self, one: Written, where: TopicPartition) -> bool:
         """What was written over a cut end and is gone before it was read: nobody can know that it has been."""
-        partition = self._scene.source.partition(where)
-        if not truth.truncations or partition is None:
-            return False
-        topic_id = self._scene.source.topics[where.topic].topic_id
-        return one.topic_id != topic_id or one.offset < partition.log.start
+        return one.is_over_cut and not self._is_there(one, where)
 
     def is_caught_up(self) -> bool:
         """A position beyond a log that was cut is of the former one: who reads it comes back."""
@@ -202,7 +204,15 @@ class Checker:
             self._judge_partition(partition, gaps, is_done=is_done)
         if self._scene.readers is not None and is_done:
             self._scene.readers.judge()
-        for problem in self._scene.unsettled() if is_done else ():
+        self._judge_rest(is_done=is_done)
+
+    def _judge_rest(self, *, is_done: bool) -> None:
+        """What is neither of the source's partitions nor of a group's."""
+        scene = self._scene
+        found = wrong_endings(scene.mirrors)
+        if is_done:
+            found += [*scene.losses.problems(), *scene.unsettled(), *grown(scene)]
+        for problem in found:
             self.fail(problem)
 
     def _tell_stall(self) -> None:
@@ -232,42 +242,51 @@ class Checker:
             self.fail(f"{where}: the target holds what the source never had: {strange[:3]}")
         if self._scene.script.read_committed:
             self._judge_committed(where, [truth.records[value] for value in values if value in truth.records])
-        self._judge_order(where, truth, [truth.records[v] for v, _ in arrived if v in truth.records])
+        self._judge_order(where, truth, [(truth.records[v], at) for v, at in arrived if v in truth.records])
+        self._judge_gaps(partition, truth, own)
+
+    def _judge_gaps(self, partition: Partition, truth: PartitionTruth, own: list[Gap]) -> None:
+        """Each is of a loss that has happened, and has no record that can be read on the source still."""
+        where = partition.where
         for gap in own:
-            losses = truth.target_losses if gap.is_on_target else truth.source_losses
-            if not losses:
-                self.fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
+            told = f"{gap.cause} {gap.expected} to {gap.resumed}"
+            causes = truth.source_losses & _LOSSES.get(gap.cause, set())
+            if not (truth.target_losses if gap.is_on_target else causes):
+                self.fail(f"{where}: a gap that nothing explains: {told}")
+            if gap.cause == RECREATED and gap.topic_id in truth.logs[:1]:
+                self.fail(f"{where}: a gap leads to the first log of all, as if it had been made again: {told}")
+            left = [one for one in truth.records.values() if self._is_left(gap, one, where)]
+            if left:
+                self.fail(f"{where}: a gap has what the source has still: {told}, {_name(left)}")
+
+    def _is_left(self, gap: Gap, one: Written, where: TopicPartition) -> bool:
+        is_in_gap = not gap.is_on_target and gap.topic_id == one.topic_id and gap.expected <= one.offset < gap.resumed
+        return is_in_gap and not (one.is_truncated or one.is_compacted) and self._is_there(one, where)
 
     def target_gaps(self, where: TopicPartition) -> frozenset[Gap]:
         """Losses on the target that the ledger knows of."""
         return frozenset(gap for gap in self._gaps() if gap.partition == where and gap.is_on_target)
 
-    def has_unseen_cut(self, where: TopicPartition) -> bool:
-        """Whether a mirror was killed between a cut of the target's log and the answer that would have shown it, and
-        what was under way has made it as long as the ledger says: nobody can tell that from a log that was not cut."""
-        known = self.target_gaps(where)
-        return any(
-            not any(gap.resumed <= end for gap in known - before) for end, before in self._scene.truth.of(where).cuts
-        )
-
     def _judge_committed(self, where: TopicPartition, arrived: list[Written]) -> None:
         if never := [one for one in arrived if not one.may_be_read]:
             self.fail(f"{where}: the target holds what was never committed: {_name(never)}")
 
-    def _judge_order(self, where: TopicPartition, truth: PartitionTruth, arrived: list[Written]) -> None:
-        """What was passed as aborted, until a cut took the marker away and another one committed it, may come late."""
-        if truth.target_losses:
-            return
+    def _judge_order(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[Written, int]]) -> None:
+        """What was passed as aborted, until a cut took the marker away and another one committed it, may come late. So
+        may what was under way when the target's log was cut, or when the next one began, which knows no producer; where
+        the marker that aborted it is cut off, it may also come twice."""
         seen: set[int] = set()
         latest = -1
-        for record in arrived:
-            rank = record.rank
+        for record, offset in arrived:
+            rank, is_in_order = record.rank, truth.is_in_order(record, offset)
             if rank in seen:
-                if self._scene.script.exactly_once:
+                if self._scene.script.exactly_once and is_in_order:
                     self.fail(f"{where}: record {rank} is on the target twice")
                     return
                 continue
             seen.add(rank)
+            if not is_in_order:
+                continue
             if rank < latest and not record.may_be_passed:
                 self.fail(f"{where}: record {rank} comes after record {latest}")
                 return
@@ -300,6 +319,14 @@ def _take_position(view: LedgerView, record: Record) -> None:
 
 def _take_arrived(found: list[tuple[bytes, int]], record: Record) -> None:
     found.append((record.value or b"", record.offset))
+
+
+def _lies_in(position: Position, partition: Partition) -> bool:
+    """Whether a position is one in the source's log as it is now, by its last leader epoch (KIP-320)."""
+    if not position.epochs:
+        return False
+    found = partition.log.end_of_epoch(position.leader_epoch)
+    return found is not None and found[0] == position.leader_epoch and position.offset <= found[1]
 
 
 def _covers(gap: Gap, one: Written, where: TopicPartition, *, is_vague: bool) -> bool:

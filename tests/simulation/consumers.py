@@ -263,7 +263,7 @@ class Readers:
         checkpoints = {one.partition.partition: one for one in self._checkpoints()}
         for partition in self._scene.sources():
             where, truth = partition.where, self._scene.truth.of(partition.where)
-            if truth.is_blind or truth.is_unmapped or self._scene.checker.has_unseen_cut(where):
+            if truth.is_blind or truth.is_unmapped or self._scene.losses.has_unseen_cut(where):
                 continue
             bound = self.bound(where)
             one, stands = checkpoints.get(where.partition), self._on_target(where)

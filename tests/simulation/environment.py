@@ -55,9 +55,11 @@ from sparkmirror.control.assignment import Assignment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.planning.balance import Load
 from sparkmirror.planning.plan import Move
 from sparkmirror.planning.task_count import Bounds
@@ -328,6 +330,18 @@ def _watched_refusal(world: World) -> Callable[[SequenceGate, PartitionBuffer, D
     return watched
 
 
+def _watched_place(world: World) -> Callable[[AnswerTaker, PartitionBuffer, Batch, int, int], None]:
+    """Stands for what a writer does with an answer that gives a batch its place: judges hear of it."""
+    go_on = AnswerTaker.go_on
+
+    def watched(taker: AnswerTaker, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
+        for hear in world.placed:
+            hear(world.thread().process, buffer.source, base_offset)
+        go_on(taker, buffer, batch, base_offset, came_at_ms)
+
+    return watched
+
+
 @contextmanager
 def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[None]:
     """For the time of the block the product's modules see the simulated world; of `kept` they have its numbers."""
@@ -375,6 +389,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.pipeline.produce.sender, "os", sim_os),
         (sparkmirror.pipeline.relay.ring, "os", sim_os),
         (SequenceGate, "_refuse", _watched_refusal(world)),
+        (AnswerTaker, "go_on", _watched_place(world)),
         *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
         (sparkmirror.pipeline.relay.ring, "_allocate", lambda memory, _: allocate(memory, ring_bytes)),

@@ -13,10 +13,11 @@ from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS
 from tests.simulation.left_out import LEFT_OUT_FAULTS
 from tests.simulation.network import SimSocket
 from tests.simulation.scheduler import Process
+from tests.simulation.truth import CUT, DELETED, MADE_AGAIN
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.control.commands import Pause, Restart, Resume, Retry, Selection, command_record
-from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -303,12 +304,14 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
     cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
     truth = scene.truth.of(where)
     topic_id = scene.source.topics[where.topic].topic_id
-    truth.is_blind |= _is_log_unknown(scene, where) or not _epochs_known(scene, where)
+    position = scene.checker.view().position(where)
     scene.source.move_leader(partition, random.choice(_live(scene.source)), cut=cut)
+    if position is not None and not _tells_log(position) and position.offset > log.end:
+        truth.blind.add(topic_id)
     for one in truth.records.values():
         if one.topic_id == topic_id and one.offset >= log.end and not one.is_truncated:
             one.is_truncated = True
-    truth.source_losses += 1
+    truth.source_losses.add(CUT)
     truth.truncations += 1
     scene.producers.note_cut(partition)
     scene.causes.note(partition, "source cut")
@@ -316,16 +319,10 @@ def _unclean_source(scene: "Scene", random: Random) -> str:
     return f"{where} of the source is cut to {log.end} by an unclean election"
 
 
-def _is_log_unknown(scene: "Scene", where: TopicPartition) -> bool:
-    """Whether the position in the ledger tells no log, as those of other programs: one that turns then goes unseen."""
-    position = scene.checker.view().position(where)
-    return position is not None and position.topic_id == NO_TOPIC_ID
-
-
-def _epochs_known(scene: "Scene", where: TopicPartition) -> bool:
-    """Whether the ledger's position tells leader epochs, by which a cut is seen that has been written over."""
-    position = scene.checker.view().position(where)
-    return position is None or bool(position.epochs)
+def _tells_log(position: Position) -> bool:
+    """Whether a position in the ledger tells its log, and leader epochs, by which a cut is seen that has been written
+    over: those of other programs do not, nor does a start behind which nothing was read."""
+    return position.topic_id != NO_TOPIC_ID and bool(position.epochs)
 
 
 def _live(cluster: Cluster) -> list[int]:
@@ -336,22 +333,13 @@ def _unclean_target(scene: "Scene", random: Random) -> str:
     if scene.remote not in scene.target.topics:
         return ""
     partition = _focus(scene, random, scene.target.topics[scene.remote].partitions)
-    _note_target_loss(scene, partition)
     scene.causes.note(partition, "target cut")
     log = partition.log
     cut = max(log.start, log.high_watermark - random.choice((1, 3, 10, 40)))
+    before = scene.losses.before(partition)
     scene.target.move_leader(partition, random.choice(_live(scene.target)), cut=cut)
-    where = TopicPartition("orders", partition.where.partition)
-    scene.truth.of(where).cuts.append((log.end, scene.checker.target_gaps(where)))
+    scene.losses.cut(partition, before)
     return f"{partition.where} of the target is cut to {log.end} by an unclean election"
-
-
-def _note_target_loss(scene: "Scene", partition: Partition) -> None:
-    truth = scene.truth.of(TopicPartition("orders", partition.where.partition))
-    truth.target_losses += 1
-    for one in partition.log.batches:
-        if not one.is_control:
-            truth.lost_on_target |= {record.value or b"" for record in one.records}
 
 
 def _delete_records(scene: "Scene", random: Random) -> str:
@@ -365,7 +353,7 @@ def _delete_records(scene: "Scene", random: Random) -> str:
         return ""
     log.delete_records(to)
     truth = scene.truth.of(partition.where)
-    truth.source_losses += 1
+    truth.source_losses.add(DELETED)
     is_begun = scene.checker.view().position(partition.where) is not None
     topic_id = scene.source.topics[partition.where.topic].topic_id
     for one in truth.records.values():  # a flow that has no position begins where the log does
@@ -383,10 +371,12 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
     view = scene.checker.view()
     for partition in old.partitions:
         truth = scene.truth.of(partition.where)
-        truth.source_losses += 1
+        truth.source_losses.add(MADE_AGAIN)
         scene.causes.note(partition, "source made again")
-        truth.is_blind |= _is_log_unknown(scene, partition.where)
         position = view.position(partition.where)
+        if position is not None and position.topic_id == NO_TOPIC_ID and position.offset:
+            truth.blind.add(old.topic_id)
+            truth.is_unseen = True
         for one in truth.records.values():
             if one.topic_id == old.topic_id and (position is None or position.topic_id != old.topic_id):
                 one.is_truncated = True  # nobody had begun to mirror that log
@@ -394,7 +384,7 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
 
     def create() -> None:
         if "orders" not in scene.source.topics:
-            scene.source.create_topic("orders", scene.script.partitions)
+            scene.create_source()
             for _ in range(random.choice((0, 3, 60))):
                 for partition in scene.sources():
                     scene.producers.write_batch(partition)
@@ -410,7 +400,7 @@ def _delete_target(scene: "Scene", random: Random) -> str:
     if scene.remote not in scene.target.topics:
         return ""
     for partition in scene.target.topics[scene.remote].partitions:
-        _note_target_loss(scene, partition)
+        scene.losses.delete(partition)
         scene.causes.begin_again(partition)
     scene.target.delete_topic(scene.remote)
     return "the remote topic is deleted"
@@ -778,8 +768,11 @@ def _grow_source(scene: "Scene", random: Random) -> str:
     if not 0 < partitions < _PARTITIONS_MAX:
         return ""
     scene.source.grow_topic("orders", partitions + random.choice((1, 1, 2)))
+    topic_id = scene.source.topics["orders"].topic_id
     for partition in scene.sources():
         scene.causes.note(partition, "grown")
+        if partition.where.partition >= partitions:
+            scene.truth.of(partition.where).begin_log(topic_id)
     return f"the source's topic has {len(scene.sources())} partitions now"
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from random import Random
 
+from tests.simulation import retained
 from tests.simulation.acls_judge import AclJudge
 from tests.simulation.checker import Checker
 from tests.simulation.cluster import COMPACTED, Cluster, Partition
@@ -16,13 +17,15 @@ from tests.simulation.kept import OLD_SECONDS, double_markers, lose_ledger, rebu
 from tests.simulation.kept_judge import Causes, KeptChecker
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
+from tests.simulation.repeats import Repeats, Standing
 from tests.simulation.scheduler import EVENTS_MAX, World
 from tests.simulation.scripts import Script
 from tests.simulation.settings import ALTER_CONFIGS, BYTES_MAX
 from tests.simulation.settings_judge import PROTECTED, SettingsJudge
 from tests.simulation.sharing import SharedMirror
 from tests.simulation.source_producers import SourceProducers
-from tests.simulation.truth import Truth
+from tests.simulation.target_losses import TargetLosses
+from tests.simulation.truth import CUT, Truth
 from tests.simulation.way_home import WayHome
 from tests.simulation.wire import KAFKA_3_9, KAFKA_4_3, Known
 
@@ -40,6 +43,8 @@ _HEAL_SECONDS_MAX = 240.0
 _LOOK_SECONDS, _PAIR_SECONDS = 1.5, 2.0
 _GROUPS_SECONDS_MAX, _LOOKS_SECONDS = 45.0, 32.0
 """The jobs look at all checkpoints every 30 s, which matters where a log of the target was lost."""
+_ACT_SECONDS = 5.0
+"""In which who has slept does what it was about to do."""
 _SETTLED_SECONDS_MAX = 45.0
 """In which the jobs of settings and ACLs have looked twice, once all is well."""
 
@@ -81,6 +86,8 @@ class Scene:
         self.checkpoints = mirror_topics(self.flow.name, self.flow.policy, "source").checkpoints
         self.causes = Causes(self)
         self.checker = Checker(self) if script.kept is None else KeptChecker(self)
+        self.losses = TargetLosses(self)
+        self.repeats = None if script.exactly_once or script.kept is not None else Repeats(self)
         self.age_seconds = OLD_SECONDS if script.kept is not None and script.kept.forgets else 0.0
         """Of the source's records, when they are written."""
         self.producers = SourceProducers(self)
@@ -92,7 +99,8 @@ class Scene:
         if script.kept is not None:
             self.target.appends.append(self.causes.hear)
             self.target.sequences, self.target.leaders_run_ahead = script.kept.sequences, True
-        for partition in self.source.create_topic(TOPIC, script.partitions).partitions:
+        self.create_source()
+        for partition in self.sources():
             partition.log.begin_at(0 if script.kept is None else script.kept.begins)
         self.target.leaves_markers_out = script.leaves_markers_out
         self.source.acls.is_on, self.source.rotates = True, bool(script.fetch_bytes)
@@ -114,7 +122,13 @@ class Scene:
         name = f"mirror {len(self.mirrors) + 1}"
         beats = _config(self.script, self.policy).heartbeats if self.script.heartbeats else ()
         own = [one for one in beats if one.flow == self.flow.name]
-        self.mirrors.append(kind(self.world, self.net, self.flow, name, has_jobs=self.script.jobs, heartbeats=own))
+        mirror = kind(self.world, self.net, self.flow, name, has_jobs=self.script.jobs, heartbeats=own)
+        mirror.look_at_ledger = self._look_at_ledger
+        self.mirrors.append(mirror)
+
+    def _look_at_ledger(self) -> Standing | None:
+        self.losses.note_begin()
+        return None if self.repeats is None else self.repeats.standing()
 
     def set_policy(self, policy: str) -> str:
         """`on.data.loss` of mirrors that are started from here on."""
@@ -138,6 +152,12 @@ class Scene:
     def sources(self) -> list[Partition]:
         return self.source.topics[TOPIC].partitions if TOPIC in self.source.topics else []
 
+    def create_source(self) -> None:
+        """The source's topic is made, or made again."""
+        topic = self.source.create_topic(TOPIC, self.script.partitions)
+        for partition in topic.partitions:
+            self.truth.of(partition.where).begin_log(topic.topic_id)
+
     def event(self, name: str) -> tuple[Cluster, str]:
         """Where an event of that name happens, and what it is called there."""
         topics = {"data": self.remote} | {one: getattr(self.ledger, one) for one in ("positions", "offsets", "gaps")}
@@ -152,7 +172,9 @@ class Scene:
         position = self.checker.view().position(where)
         remote = self.target.partition(TopicPartition(self.remote, where.partition))
         topic_id = self.source.topics[where.topic].topic_id
-        if position is None or position.topic_id != topic_id or remote is None or self.truth.of(where).truncations:
+        if position is None or position.topic_id != topic_id or remote is None:
+            return ""
+        if CUT in self.truth.of(where).source_losses:
             return ""
         end = self.readable_end(partition)
         if not log.start <= position.offset < end:
@@ -187,9 +209,15 @@ class Scene:
         self.world.after(1.0, self.keep_remote_topic)
 
     def unsettled(self) -> list[str]:
-        """What the jobs of settings and ACLs have not done yet, and whether heartbeats come again."""
+        """What the jobs of settings and ACLs have not done yet, whether heartbeats come again, and what is under way
+        though all is done."""
         judges = [one for one in (self.settings, self.acls, self.heartbeats) if one is not None]
-        return [problem for one in judges for problem in one.problems()]
+        return [problem for one in judges for problem in one.problems()] + list(retained.problems(self))
+
+    def is_asleep(self) -> bool:
+        """Whether a process stands still, or what a broker let wait is not answered yet: either may still act."""
+        living = (one for mirror in self.mirrors for one in mirror.processes)
+        return self.world.now < self.thaws_at or any(one.is_held for one in living)
 
     def keep_mirror(self) -> None:
         """Who runs a mirror starts it again when it has ended: systemd, Kubernetes or a person."""
@@ -233,7 +261,7 @@ class Scene:
         if self.person is not None:
             self.person.lift()
         if TOPIC not in self.source.topics:
-            self.source.create_topic(TOPIC, self.script.partitions)
+            self.create_source()
         if self.script.leaves_markers_out:
             for source in self.sources():
                 self.producers.write_batch(source)
@@ -258,10 +286,15 @@ def _flow(script: Script, policy: str) -> FlowConfig:
 
 
 def _await_caught_up(scene: Scene) -> bool:
-    """And for a moment more. Where a person rebuilds what is FAILED meanwhile, until it is caught up again."""
+    """And until all have woken up and have had time to act, and for a moment more. Where a person rebuilds what is
+    FAILED meanwhile, until it is caught up again."""
     world, kept = scene.world, scene.script.kept
     ends_at = world.now + _HEAL_SECONDS_MAX
     is_done = world.run(ends_at, scene.checker.is_caught_up)
+    if scene.is_asleep():
+        world.run(world.now + _HEAL_SECONDS_MAX, lambda: not scene.is_asleep())
+        world.run(world.now + _ACT_SECONDS)
+        world.run(world.now + _SETTLED_SECONDS_MAX, scene.checker.is_caught_up)
     world.run(world.now + 3.0)
     if is_done and kept is not None and kept.rebuilds and not scene.checker.is_caught_up():
         is_done = world.run(ends_at, scene.checker.is_caught_up)

@@ -10,7 +10,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.cluster import Partition
 from tests.simulation.kept import source_where
 from tests.simulation.scheduler import Process
-from tests.simulation.truth import PartitionTruth, Written
+from tests.simulation.truth import CUT, PartitionTruth, Written
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
@@ -97,7 +97,7 @@ class Causes:
         self._known[where] = {"target deleted"} | by_name | before
         self._began_again[where] = self._scene.world.now
         truth = self._scene.truth.of(where)
-        truth.target_losses += 1
+        truth.lose_target(0)
         truth.lost_on_target.clear()
 
     def began_again(self, where: TopicPartition) -> float:
@@ -108,7 +108,7 @@ class Causes:
         kept, truth = self._scene.script.kept, self._scene.truth.of(where)
         found = set(self._known.get(where, ()))
         found |= {"forgets"} if kept is not None and kept.forgets else set()
-        return found | ({"source cut"} if truth.truncations else set())
+        return found | ({"source cut"} if CUT in truth.source_losses else set())
 
     def failed(self) -> dict[TopicPartition, str]:
         """By the source's partition: the reason, as the tasks of living mirrors say it."""
@@ -326,6 +326,7 @@ class KeptChecker(Checker):
                 self._judge_whole(partition)
         if self._scene.readers is not None and is_done:
             self._scene.readers.judge()
+        self._judge_rest(is_done=is_done)
 
     def _waits_for_epoch(self, where: TopicPartition) -> bool:
         """Whether all was mirrored before the target's topic was deleted, and nothing came since that would meet the
@@ -394,7 +395,4 @@ class KeptChecker(Checker):
             return
         self._judge_missing(where, log.high_watermark)
         own = [gap for gap in self._gaps() if gap.partition == where]
-        truth = self._scene.truth.of(where)
-        for gap in own:
-            if not (truth.target_losses if gap.is_on_target else truth.source_losses):
-                self.fail(f"{where}: a gap that nothing explains: {gap.cause} {gap.expected} to {gap.resumed}")
+        self._judge_gaps(partition, self._scene.truth.of(where), own)

@@ -6,7 +6,7 @@ the one before it still drains.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 from tests.simulation.driver_jobs import DriverJobs
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Process, SimKilled, Thread, World
+from tests.simulation.truth import NEVER
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import HeartbeatSettings
@@ -35,6 +36,7 @@ _PAUSES_SHARE = 0.03
 _ATTEMPTS_MAX = 8
 _TICK_SECONDS = 0.5
 _KIND, _TOPIC = 0, 1
+KILLED = "killed"
 
 
 class TaskFailed(Exception):
@@ -97,7 +99,7 @@ class Channel:
 class Attempt:
     """One attempt of one task: two processes and the rows between them."""
 
-    def __init__(self, mirror: "Mirror", plan: TaskPlan, number: int) -> None:
+    def __init__(self, mirror: "Mirror", plan: TaskPlan, number: int, standing: object = None) -> None:
         self.mirror = mirror
         self.plan = plan
         self.number = number
@@ -106,8 +108,10 @@ class Attempt:
         self.reader = Process(world, f"{name} reader")
         self.writer = Process(world, f"{name} writer")
         self.reader.peer, self.writer.peer = self.writer, self.reader  # type: ignore[attr-defined]
+        self.writer.standing = standing
         self.channel = Channel(world)
         self.sender: Any = None
+        self.task_reader: TaskReader | None = None
         self.is_fenced = False
         self.is_replaced = False
         self.problem = ""
@@ -122,10 +126,10 @@ class Attempt:
     @property
     def is_over(self) -> bool:
         """Whether Spark goes on: the reader has ended, and the writer too, unless the reader's end tore it."""
-        return not self._left or bool(self.problem and not self._reads)
+        return not self._left or bool(self.problem and not self.reads)
 
     @property
-    def _reads(self) -> bool:
+    def reads(self) -> bool:
         return self.reader.is_alive and any(not thread.is_over for thread in self.reader.threads[:1])
 
     def _fail(self, problem: str) -> None:
@@ -146,11 +150,12 @@ class Attempt:
         try:
             if self.number:
                 planner = Planner(mirror.flow, mirror.run, once=False, process=mirror.process)
+                self.writer.standing = mirror.look_at_ledger()
                 try:
                     plan = planner.renew(replace(plan, attempt=self.number))
                 finally:
                     planner.close()
-            reader = TaskReader(plan, mirror.reader_options())
+            reader = self.task_reader = TaskReader(plan, mirror.reader_options())
             for batch in reader.batches():
                 self.channel.put(to_arrow(batch))
             self.channel.end()
@@ -244,6 +249,9 @@ class Mirror:
         self.past: list[Attempt] = []
         self.is_over = False
         self.reason = ""
+        self.began_at, self.ended_at = world.now, NEVER
+        self.look_at_ledger: Callable[[], object] = lambda: None
+        """Called whenever a plan is about to be made."""
         self.epochs = 0
         self.planner: Planner | None = None
         self.driver = Process(world, f"{name} driver")
@@ -257,9 +265,13 @@ class Mirror:
         return [process for process in found if process.is_alive]
 
     def kill(self) -> None:
-        self.is_over, self.reason = True, self.reason or "killed"
+        self.end(self.reason or KILLED)
         for process in self.processes:
             process.kill()
+
+    def end(self, reason: str) -> None:
+        self.is_over, self.reason = True, reason
+        self.ended_at = min(self.ended_at, self.world.now)
 
     def wake(self) -> None:
         if self.driver.is_alive:
@@ -311,7 +323,7 @@ class Mirror:
                     self._run_epoch(planner)
                     pause = 1.0
             except FencedError as problem:
-                self.is_over, self.reason = True, str(problem)
+                self.end(str(problem))
                 self._end_tasks()
                 return
             except (SparkMirrorError, TaskFailed) as problem:
@@ -331,9 +343,10 @@ class Mirror:
 
     def _run_epoch(self, planner: Planner) -> None:
         self.epochs += 1
+        standing = self.look_at_ledger()
         plans = planner.begin_epoch(self.epochs)
         self.world.tell(f"{self.name}: epoch {self.epochs} begins, generation {plans[0].generation if plans else '-'}")
-        self.attempts = {plan.task: Attempt(self, plan, 0) for plan in plans}
+        self.attempts = {plan.task: Attempt(self, plan, 0, standing) for plan in plans}
         if not plans:
             self.world.sleep(1.0)
         while self.attempts:

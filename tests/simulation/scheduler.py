@@ -33,6 +33,8 @@ class Process:
         self.is_alive = True
         self.frozen_until = 0.0
         self.slow_until, self.lag = 0.0, 0.0
+        self.standing: Any = None
+        """Of a task's writer: what the ledger said when its task was about to be planned."""
         self.threads: list[Thread] = []
         self.at_end: list[Callable[[], None]] = []
 
@@ -51,6 +53,7 @@ class Process:
 
     def freeze(self, seconds: float) -> None:
         self.frozen_until = max(self.frozen_until, self.world.now + seconds)
+        self.world.has_slept = True
 
     def thaw(self) -> None:
         """It goes on at once, wherever it stood still."""
@@ -62,6 +65,7 @@ class Process:
     def slow(self, seconds: float, lag: float) -> None:
         """Each turn of its threads comes up to `lag` seconds late, as where the machine has too much to do."""
         self.slow_until, self.lag = max(self.slow_until, self.world.now + seconds), lag
+        self.world.has_slept = True
 
     @property
     def is_held(self) -> bool:
@@ -186,6 +190,10 @@ class World:
         """What the product's code raised that is no error of its own."""
         self.wrongs: list[str] = []
         """What else was seen that must not be."""
+        self.has_slept = False
+        """Whether any process has stood still, or was slow."""
+        self.placed: list[Callable[[Process, Any, int], None]] = []
+        """Hear of each answer that a writer takes: who, the source's partition, and its batch's place on the target."""
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._wall_ahead = _EPOCH_SECONDS

@@ -73,7 +73,7 @@ class SharedMirror(Mirror):
         world.sleep(_RESTART_SECONDS)
 
     def _end(self, reason: str) -> None:
-        self.is_over, self.reason = True, reason
+        self.end(reason)
         self.world.tell(f"{self.name} ends: {reason}")
         self.group.leave()
 

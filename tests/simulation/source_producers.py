@@ -103,7 +103,7 @@ class SourceProducers:
         assert not error, f"the source refuses its producer: {error}"
         outcome = Outcome.OPEN if is_transactional else Outcome.PLAIN
         for at, value in enumerate(values):
-            scene.truth.write(partition.where, value, topic.topic_id, base + at, outcome)
+            scene.truth.write(partition.where, value, topic.topic_id, base + at, outcome, scene.world.now)
         scene.source.replicate(partition)
         scene.source.note("written")
 

@@ -1,0 +1,89 @@
+"""What the judges of histories see, where the product would have to be broken to show it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.simulation.environment import simulated
+from tests.simulation.history import Scene
+from tests.simulation.scheduler import World
+from tests.simulation.scripts import Script
+
+from sparkmirror.batch.records import encode_batch
+
+
+@contextmanager
+def _caught_up() -> Iterator[Scene]:
+    """A mirror of one partition, in which all is mirrored."""
+    world = World(1)
+    scene = Scene(Script(1, False, False, False, 1, 1, 600, 100.0, ()), world)
+    with simulated(world, scene.net, None):
+        try:
+            scene.start_missing()
+            world.after(0.1, scene.producers.write)
+            world.run(world.now + 5.0)
+            scene.heal()
+            assert world.run(world.now + 60.0, scene.checker.is_caught_up)
+            world.run(world.now + 3.0)
+            yield scene
+        finally:
+            for mirror in scene.mirrors:
+                mirror.kill()
+
+
+def test_a_mirror_that_has_caught_up_is_found_well() -> None:
+    with _caught_up() as scene:
+        scene.checker.judge(is_done=True)
+        assert scene.checker.problems == []
+
+
+def test_a_mirror_that_ends_by_itself_is_found() -> None:
+    with _caught_up() as scene:
+        scene.mirrors[0].end("fenced")
+        scene.checker.judge(is_done=True)
+        (problem,) = scene.checker.problems
+        assert "mirror 1 ends, and no other mirror has run beside it: fenced" in problem
+
+
+def test_a_mirror_that_another_one_takes_over_may_end() -> None:
+    with _caught_up() as scene:
+        scene.start_mirror()
+        scene.world.run(scene.world.now + 15.0)
+        assert scene.mirrors[0].is_over and scene.mirrors[0].reason
+        scene.checker.judge(is_done=True)
+        assert scene.checker.problems == []
+
+
+def test_memory_that_is_not_given_back_is_found() -> None:
+    with _caught_up() as scene:
+        (attempt,) = scene.mirrors[0].attempts.values()
+        assert attempt.task_reader is not None
+        ring = attempt.task_reader._ring
+        region = ring.reserve(100)
+        assert region is not None
+        ring.lend(region, [region])
+        scene.checker.judge(is_done=True)
+        (problem,) = scene.checker.problems
+        assert "has not given back 1 leases" in problem
+
+
+def test_a_collection_that_grows_is_found() -> None:
+    with _caught_up() as scene:
+        (attempt,) = scene.mirrors[0].attempts.values()
+        metrics = attempt.sender.task_metrics
+        metrics.faults.update(dict.fromkeys(range(1000), ""))
+        scene.checker.judge(is_done=True)
+        (problem,) = scene.checker.problems
+        assert "mirror 1 holds 1000 members in sender" in problem
+
+
+def test_what_comes_again_from_before_the_position_is_found() -> None:
+    with _caught_up() as scene:
+        (attempt,) = scene.mirrors[0].attempts.values()
+        log = scene.target.topics[scene.remote].partitions[0].log
+        first = next(record for one in log.batches for record in one.records)
+        attempt.writer.standing = scene._look_at_ledger()
+        log.append(bytes(encode_batch([(first.key, first.value)])))
+        for hear in scene.target.appends:
+            hear(scene.target.topics[scene.remote].partitions[0], attempt.writer)
+        (problem,) = scene.checker.problems
+        assert "again, and the ledger stood at" in problem
