@@ -12,7 +12,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.conversation import Conversation, converse, converse_of_acls, framed
 from tests.simulation.fetch_limits import converse_of_limits
 from tests.simulation.scheduler import World
-from tests.simulation.wire import KAFKA_3_0, KAFKA_4_3, Known
+from tests.simulation.wire import KAFKA_3_0, KAFKA_3_9, KAFKA_4_3, Known
 
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
@@ -117,6 +117,13 @@ def test_a_simulated_authorizer_answers_as_one_of_4_3() -> None:
         real = real_answers(cluster.bootstrap_servers, (18, 13), converse_of_acls)
     simulated = simulated_answers(KAFKA_4_3, (18, 13), converse_of_acls, is_guarded=True)
     assert "\n".join(differences(simulated, real)) == ""
+
+
+@pytest.mark.long
+def test_a_simulated_broker_answers_as_one_of_3_9() -> None:
+    with KafkaCluster(name="talk", version="3.9.1") as cluster:
+        real = real_answers(cluster.bootstrap_servers, (17, 11), _first)
+    assert "\n".join(differences(simulated_answers(KAFKA_3_9, (17, 11), _first), real)) == ""
 
 
 @pytest.mark.long
