@@ -6,7 +6,6 @@ bulk and answers per topic or partition, so that a topic that is deleted in betw
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Self
 
@@ -18,8 +17,9 @@ from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.answers import EARLIEST, LATEST, ConfigEntry, Leader, NewTopic
 from sparkmirror.kafka.connection import ClusterConnection, portions
 from sparkmirror.kafka.errors import NO_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION, refusal
-from sparkmirror.kafka.log_offsets import ANY_READER, LogOffsets, leaders_of, list_log_offsets, take_newest_leaders
+from sparkmirror.kafka.log_offsets import ANY_READER, LogOffsets, leaders_of, list_log_offsets
 from sparkmirror.kafka.wire.raw_answer import RawAnswer, RawRequest, SettingsAnswer
+from sparkmirror.kafka.witnesses import FEW, Witnesses, take_newest
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition
 
 _TOPIC = 2
@@ -33,8 +33,7 @@ _SETTLE_SECONDS_MAX = 5.0
 ALL_SECONDS_MAX = 30.0
 _MISSING_SECONDS = 2.0
 """A broker may report a new topic this much later than another broker."""
-_WITNESSES = 5
-_WITNESS_SECONDS_MAX = 2.0
+_HEAR_SECONDS_MAX = 2.0
 _POLL_SECONDS = 0.02
 _POLL_SECONDS_MAX = 0.1
 
@@ -45,7 +44,7 @@ class Admin:
     def __init__(self, connection: ClusterConnection) -> None:
         self.connection = connection
         self._lists: dict[bytes, dict[str, Topic]] = {}
-        self._turn = 0
+        self._witnesses = Witnesses(lambda names, node: self._metadata(names, node_id=node, seconds_max=_HEAR_SECONDS_MAX))
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +91,7 @@ class Admin:
         is cut off from the others, lacks what was made since. Others may show what was deleted."""
         wanted, found = None if names is None else sorted(set(names)), dict[str, Topic]()
         first = self._metadata(wanted)
-        for answer in (first, *self._witnesses(first, wanted)):
+        for answer in (first, *self._witnesses.hear(first, wanted)):
             for name, topic in _topics(answer).items():
                 if name not in found or topic.partitions > found[name].partitions:
                     found[name] = topic
@@ -200,26 +199,28 @@ class Admin:
         return self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
 
     def newest_ends(self, partitions: Iterable[TopicPartition], seconds_max: float = _SETTLE_SECONDS_MAX) -> LogOffsets:
-        """As `latest_offsets`, by the newest leaders that several brokers know. For what must not take the end of a
-        former leader's log for the end, such as who says that all is mirrored."""
+        """As `latest_offsets`, by the leaders of `newest_offsets`: for who says that all is mirrored, for instance."""
+        return self.newest_offsets(dict.fromkeys(partitions, LATEST), seconds_max)
+
+    def newest_offsets(
+        self, timestamps_ms: Mapping[TopicPartition, int], seconds_max: float, *, read_committed: bool = False
+    ) -> LogOffsets:
+        """As `list_offsets`, by the newest leaders that several brokers know, of the topics that most of these show."""
         return list_log_offsets(
-            self.connection, self._newest_metadata, dict.fromkeys(partitions, LATEST),
-            read_committed=False, seconds_max=seconds_max, missing_seconds=min(_MISSING_SECONDS, seconds_max),
+            self.connection, self._newest_metadata, timestamps_ms,
+            read_committed=read_committed, seconds_max=seconds_max, missing_seconds=min(_MISSING_SECONDS, seconds_max),
         )  # fmt: skip
+
+    def shown_topics(self, names: Iterable[str] | None = None) -> list[dict[str, Topic]]:
+        """What each of several brokers says, as `list_topics`. Raises ClusterUnreachable where none answers."""
+        wanted = None if names is None else sorted(set(names))
+        found = self._witnesses.hear(self._metadata([]), wanted, FEW)
+        return [_topics(answer) for answer in found or [self._metadata(wanted)]]
 
     def _newest_metadata(self, names: list[str]) -> Any:
         found = self._metadata(names)
-        take_newest_leaders(found, list(self._witnesses(found, names)))
+        take_newest(found, self._witnesses.hear(found, names))
         return found
-
-    def _witnesses(self, first: Any, names: list[str] | None) -> Iterator[Any]:
-        """What a few of the brokers that an answer names say of the same topics, each time others."""
-        nodes = sorted(broker.node_id for broker in first.brokers)
-        self._turn += 1
-        step = max(len(nodes) // _WITNESSES, 1)
-        for node_id in [nodes[(self._turn + at * step) % len(nodes)] for at in range(min(_WITNESSES, len(nodes)))]:
-            with suppress(ClusterError):
-                yield self._metadata(names, node_id=node_id, seconds_max=_WITNESS_SECONDS_MAX)
 
     def await_earliest_offsets(
         self, partitions: Iterable[TopicPartition], seconds_max: float = ALL_SECONDS_MAX

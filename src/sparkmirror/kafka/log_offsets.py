@@ -6,10 +6,9 @@ One ListOffsets goes to each leader. A leader that does not answer is asked agai
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from uuid import UUID
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
@@ -17,7 +16,7 @@ from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.answers import NO_LEADER, Leader
 from sparkmirror.kafka.connection import ClusterConnection, portions
 from sparkmirror.kafka.errors import NO_ERROR, UNKNOWN_TOPIC_OR_PARTITION, error_name, is_retriable
-from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
+from sparkmirror.model import NO_EPOCH, TopicPartition
 
 _PARTITIONS_PER_REQUEST: Final = 5_000
 _LEADER_SECONDS_MAX: Final = 2.0
@@ -218,42 +217,6 @@ class _Question:
             topics=[listed(name=name, partitions=wanted) for name, wanted in by_topic.items()],
             max_version=9,
         )
-
-
-def take_newest_leaders(metadata: Any, others: Sequence[Any]) -> None:
-    """Puts into an answer the leaders of later epochs that others know, and what it lacks of topics that they know: a
-    broker that is cut off from the others still names itself. Epochs of topics without an id are not compared."""
-    _add_missing(metadata, others)
-    newest: dict[tuple[UUID, int], Any] = {}
-    for answer in (metadata, *others):
-        for at, partition in _identified(answer):
-            known = newest.get(at)
-            if known is None or (partition.leader_epoch or NO_EPOCH) > (known.leader_epoch or NO_EPOCH):
-                newest[at] = partition
-    for at, partition in _identified(metadata):
-        partition.leader_id, partition.leader_epoch = newest[at].leader_id, newest[at].leader_epoch
-
-
-def _add_missing(metadata: Any, others: Sequence[Any]) -> None:
-    """A topic is there where half of the others know it: one that slept may also know one that was deleted since."""
-    shown: dict[str, list[Any]] = defaultdict(list)
-    for topic in (topic for answer in others for topic in answer.topics if topic.error_code == NO_ERROR):
-        shown[topic.name].append(topic)
-    for number, known in enumerate(metadata.topics):
-        largest = max(shown.get(known.name, ()), key=lambda one: len(one.partitions), default=None)
-        if largest is None:
-            continue
-        if known.error_code == UNKNOWN_TOPIC_OR_PARTITION and 2 * len(shown[known.name]) >= len(others):
-            metadata.topics[number] = largest
-        elif known.error_code == NO_ERROR and known.topic_id == largest.topic_id:
-            known.partitions = max(known.partitions, largest.partitions, key=len)
-
-
-def _identified(metadata: Any) -> Iterator[tuple[tuple[UUID, int], Any]]:
-    for topic in metadata.topics:
-        if topic.error_code == NO_ERROR and topic.topic_id not in (None, NO_TOPIC_ID):
-            for partition in topic.partitions:
-                yield (topic.topic_id, partition.partition_index), partition
 
 
 def leaders_of(metadata: Any) -> dict[TopicPartition, Leader]:

@@ -48,12 +48,10 @@ def plan_batch(log: "SourceLog", options: ReadOptions) -> "list[OffsetRange]":
     DataLoss for offsets that the logs do not have."""
     from sparkmirror.records.ranges import OffsetRange
 
-    partitions = log.all_partitions()
-    earliest, latest = log.earliest(partitions), log.latest(partitions)
-    first = log.resolve(options.starting, earliest, latest)
-    end = log.resolve(options.ending, earliest, latest)
+    limits = options.starting, options.ending
+    (first, end), edges = log.at_once(lambda edges: tuple(log.resolve(limit, *edges) for limit in limits))
     for offsets in (first, end):
-        check_held(offsets, earliest, latest, options)
+        check_held(offsets, *edges, options)
     return [OffsetRange(where, first[where], end[where]) for where in sorted(first) if first[where] < end[where]]
 
 

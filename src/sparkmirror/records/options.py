@@ -92,6 +92,10 @@ class Selection(NamedTuple):
     pattern: str = ""
     partitions: tuple[TopicPartition, ...] = ()
 
+    def takes_some_of(self, topic: str) -> bool:
+        """Whether any partition of the topic is read."""
+        return any(one.topic == topic for one in self.partitions) or self.takes(TopicPartition(topic, 0))
+
     def takes(self, where: TopicPartition) -> bool:
         if self.partitions:
             return where in self.partitions

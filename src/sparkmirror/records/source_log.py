@@ -6,12 +6,13 @@ Made by `records.batch_reader` and `records.stream_reader` in the driver's proce
 import logging
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, TypeVar
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
-from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.admin import ALL_SECONDS_MAX, Admin
 from sparkmirror.kafka.answers import EARLIEST, LATEST
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import waits_within
@@ -20,7 +21,7 @@ from sparkmirror.kafka.log_offsets import LogOffsets
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.lookup import ClusterView, likely_id, look_up, with_servers_from
-from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, TopicPartition, is_another_topic
+from sparkmirror.model import ANOTHER_ID_SECONDS, NO_TOPIC_ID, Topic, TopicPartition, is_another_topic
 from sparkmirror.policy.java_regex import compile_java
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere, OffsetLimit
 from sparkmirror.records.options import ALIAS, ReadOptions
@@ -35,6 +36,18 @@ _CLEANUP: Final = "cleanup.policy"
 
 Offsets = dict[TopicPartition, int]
 T = TypeVar("T")
+_AGREE_SECONDS: Final = 10.0
+"""For which brokers may say different things of a topic before a read gives up. One that wakes up learns within a
+second what it missed."""
+_LOOKS: Final = 3
+"""At topics that are deleted or made again meanwhile."""
+
+
+class Edges(NamedTuple):
+    """Where the logs of partitions begin, and up to where consumers may read them."""
+
+    earliest: Offsets
+    latest: Offsets
 
 
 class DataLoss(ClusterError):
@@ -100,10 +113,37 @@ class SourceLog:
         """Those that are there now. What is `expected` and missing is looked for a little longer."""
         return self._ask(lambda admin: self._find(admin, expected))
 
+    def at_once(self, find: Callable[[Edges], T]) -> tuple[T, Edges]:
+        """What `find` makes of the logs of all partitions, of one and the same topics. For what begins a read: which
+        topics these are most of several brokers say, before and afterwards, and where their logs begin and end the
+        newest leaders that these know. One broker may be cut off from the others, or have just woken up, and a topic
+        may be made again between two questions. Raises as `all_partitions`, `earliest` and `find`."""
+        for _ in range(_LOOKS):
+            partitions = self.all_partitions()
+            ids = dict(self.topic_ids)
+            edges = Edges(self._newest(partitions, EARLIEST), self._newest(partitions, LATEST))
+            found = find(edges)
+            self.all_partitions()
+            if all(self.topic_ids.get(one.topic) == ids.get(one.topic) for one in partitions):
+                return found, edges
+        raise ClusterUnreachable(
+            f"Topics of cluster {ALIAS} are made again each time that it is asked where {name_some(partitions)} begin.",
+            "Start the read again when the topics are there to stay.",
+        )
+
+    def _newest(self, partitions: Collection[TopicPartition], at: int) -> Offsets:
+        committed = self._options.read_committed and at == LATEST
+        wanted = dict.fromkeys(partitions, at)
+        return self._ask(
+            lambda admin: _all(admin.newest_offsets(wanted, ALL_SECONDS_MAX, read_committed=committed).all(), wanted)
+        )
+
     def all_partitions(self) -> set[TopicPartition]:
-        """As `partitions`. Raises ClusterError for a topic or partition that the options name and that is not there."""
+        """As `partitions`, by what most of several brokers say. Raises ClusterError for a topic or partition that the
+        options name and that is not there, ClusterUnreachable where the brokers do not agree for a while."""
         selection = self._options.topics
-        found = self.partitions([*selection.partitions, *(TopicPartition(name, 0) for name in selection.names)])
+        expected = [*selection.partitions, *(TopicPartition(name, 0) for name in selection.names)]
+        found = self._ask(lambda admin: self._find(admin, expected, is_agreed=True))
         if absent := set(selection.names) - {one.topic for one in found}:
             raise ClusterError(
                 f"Cluster {ALIAS} has no topic {', '.join(sorted(absent))}, which subscribe names.",
@@ -113,13 +153,29 @@ class SourceLog:
             raise ClusterError(f"Cluster {ALIAS} has no partition {name_some(missing)}, which assign names.")
         return found
 
-    def _find(self, admin: Admin, expected: Collection[TopicPartition]) -> set[TopicPartition]:
+    def _agreed(self, admin: Admin, names: Collection[str] | None) -> dict[str, Topic]:
+        """As `Admin.list_topics`, by what most of several brokers say."""
+        ends_at = time.monotonic() + _AGREE_SECONDS
+        while True:
+            found, doubtful = most_say(admin.shown_topics(names))
+            doubtful = {name for name in doubtful if self._options.topics.takes_some_of(name)}
+            if not doubtful:
+                return found
+            if not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+                raise ClusterUnreachable(
+                    f"Brokers of cluster {ALIAS} show different topics of the name {', '.join(sorted(doubtful))}.",
+                    "One of them may be cut off from the others: start the read again when they agree.",
+                )
+
+    def _find(
+        self, admin: Admin, expected: Collection[TopicPartition], *, is_agreed: bool = False
+    ) -> set[TopicPartition]:
         selection = self._options.topics
         names = None if selection.pattern else {*selection.names, *(one.topic for one in selection.partitions)}
         pattern = compile_java(selection.pattern) if selection.pattern else None
         ends_at = time.monotonic() + _APPEARS_SECONDS
         while True:
-            topics = admin.list_topics(names)
+            topics = self._agreed(admin, names) if is_agreed else admin.list_topics(names)
             if pattern is not None:
                 topics = {name: one for name, one in topics.items() if not one.internal and pattern.fullmatch(name)}
             self.topic_ids = {name: topic.topic_id for name, topic in topics.items()}
@@ -200,7 +256,9 @@ class SourceLog:
             times = dict.fromkeys(latest, limit.everywhere)
         _check_named(limit.option, times, latest)
         committed = self._options.read_committed
-        listed: LogOffsets = self._ask(lambda admin: admin.list_offsets(times, read_committed=committed))
+        listed: LogOffsets = self._ask(
+            lambda admin: admin.newest_offsets(times, ALL_SECONDS_MAX, read_committed=committed)
+        )
         found = _all(listed.all(), times)
         late = [where for where, offset in found.items() if offset < 0]
         if late and not limit.or_latest:
@@ -219,6 +277,23 @@ class SourceLog:
                 entry = settings.get(name, {}).get(_CLEANUP)
                 self._compacted[name] = entry is not None and "compact" in (entry.value or "")
         return frozenset(name for name in wanted if self._compacted[name])
+
+
+def most_say(answers: Sequence[Mapping[str, Topic]]) -> tuple[dict[str, Topic], set[str]]:
+    """The topics that more than half of the answers show, by the id that these have, and as large as any of them shows
+    it; and the names of which there is no such majority, neither for a topic nor for none."""
+    found: dict[str, Topic] = {}
+    doubtful: set[str] = set()
+    for name in {name for answer in answers for name in answer}:
+        shown = [answer.get(name) for answer in answers]
+        ids = Counter(None if topic is None else topic.topic_id for topic in shown)
+        likely, count = ids.most_common(1)[0]
+        if 2 * count <= len(answers):
+            doubtful.add(name)
+        elif likely is not None:
+            same = (topic for topic in shown if topic is not None and topic.topic_id == likely)
+            found[name] = max(same, key=lambda topic: topic.partitions)
+    return found, doubtful
 
 
 def _all(found: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> Offsets:

@@ -60,10 +60,8 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from sparkmirror.records.batch_reader import check_held
 
         if self._initial is None:
-            partitions = self.log.all_partitions()
-            earliest, latest = self.log.earliest(partitions), self.log.latest(partitions)
-            first = self.log.resolve(self._options.starting, earliest, latest)
-            check_held(first, earliest, latest, self._options)
+            first, edges = self.log.at_once(lambda edges: self.log.resolve(self._options.starting, *edges))
+            check_held(first, *edges, self._options)
             self._initial = StreamOffset(first, {}, self._ids_of(first), True, self.log.cluster_id())
         return self._initial.as_json()
 

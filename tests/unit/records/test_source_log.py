@@ -19,7 +19,7 @@ from sparkmirror.model import Cluster, Topic, TopicPartition
 from sparkmirror.records import source_log
 from sparkmirror.records.offset_limits import AtOffsets, AtTimestamps, Everywhere
 from sparkmirror.records.options import read_options
-from sparkmirror.records.source_log import SourceLog
+from sparkmirror.records.source_log import SourceLog, most_say
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 FIRST, LAST = {A: 1, B: 2}, {A: 9, B: 8}
@@ -54,15 +54,25 @@ class FakeAdmin:
         self.committed.append(read_committed)
         return {where: LAST[where] for where in partitions if where in LAST}
 
+    def shown_topics(self, names: Iterable[str] | None) -> list[dict[str, Topic]]:
+        return [self.list_topics(names)]
+
+    def newest_offsets(
+        self, times: Mapping[TopicPartition, int], seconds_max: float, *, read_committed: bool
+    ) -> LogOffsets:
+        assert seconds_max == 30.0, "longer than a cluster needs to replace a leader"
+        if EARLIEST in times.values():
+            return LogOffsets("kafka", self.await_earliest_offsets(times))
+        if LATEST in times.values():
+            return LogOffsets("kafka", self.await_latest_offsets(times, read_committed=read_committed))
+        return LogOffsets("kafka", {where: 5 if time < 100 else -1 for where, time in times.items()})
+
     def newest_ends(self, partitions: Collection[TopicPartition], seconds_max: float) -> LogOffsets:
         assert seconds_max == 30.0, "longer than a cluster needs to replace a leader"
         return LogOffsets("kafka", {where: 12 for where in partitions if where in LAST})
 
     def await_newest_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return Admin.await_newest_ends(cast(Admin, self), partitions)
-
-    def list_offsets(self, times: Mapping[TopicPartition, int], *, read_committed: bool) -> LogOffsets:
-        return LogOffsets("kafka", {where: 5 if time < 100 else -1 for where, time in times.items()})
 
     def describe_configs(self, topics: Collection[str], keys: Collection[str]) -> dict[str, Any]:
         return {"t": {"cleanup.policy": SimpleNamespace(value="compact,delete")}}
@@ -178,6 +188,34 @@ def test_what_one_broker_shows_is_compared_with_what_all_say(admin: FakeAdmin, m
     source.partitions()
     assert source.doubted({"t": known}) == set() and source.topic_ids["t"] == former
     assert source.doubted({"t": former}) == set()
+
+
+def shown(*ids: int, sizes: tuple[int, ...] = (1, 1, 1)) -> list[dict[str, Topic]]:
+    return [{"t": Topic("t", UUID(int=one), size, 1)} if one else {} for one, size in zip(ids, sizes, strict=False)]
+
+
+def test_of_a_topic_counts_what_most_brokers_show() -> None:
+    assert most_say(shown(1, 2, 2, sizes=(9, 1, 3))) == ({"t": Topic("t", UUID(int=2), 3, 1)}, set())
+    assert most_say(shown(1, 0, 0)) == ({}, set()), "it is gone"
+    assert most_say(shown(0, 2, 2))[0]["t"].topic_id == UUID(int=2), "one does not know it yet"
+    for divided in (shown(1, 2), shown(1, 0), shown(1, 2, 3), shown(1, 2, 0)):
+        assert most_say(divided) == ({}, {"t"})
+    assert most_say(shown(5)) == ({"t": Topic("t", UUID(int=5), 1, 1)}, set())
+
+
+def test_a_read_does_not_begin_while_brokers_show_different_topics(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = [shown(1, 2), shown(1, 2), shown(2, 2)]
+    monkeypatch.setattr(admin, "shown_topics", lambda _: views.pop(0) if len(views) > 1 else views[0])
+    admin.connection.wait = lambda _: False
+    assert log().all_partitions() == {A} and len(views) == 1
+    views[:] = [shown(1, 2)]
+    monkeypatch.setattr(source_log, "_AGREE_SECONDS", 0.0)
+    with pytest.raises(ClusterUnreachable, match="show different topics of the name t"):
+        log().all_partitions()
+    views[:] = [[{"other": Topic("other", UUID(int=one), 1, 1), **shown(1)[0]} for one in (1, 2)]]
+    assert log(subscribepattern="t").all_partitions() == {A}, "of others it does not matter"
 
 
 def test_options_take_what_they_name() -> None:

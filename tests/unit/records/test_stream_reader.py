@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from sparkmirror.errors import ProtocolError
+from sparkmirror.errors import ClusterUnreachable, ProtocolError
+from sparkmirror.kafka.answers import EARLIEST
 from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.records.offset_limits import OffsetLimit
@@ -60,6 +61,9 @@ class FakeLog(SourceLog):
 
     def all_partitions(self) -> set[TopicPartition]:
         return set(self.ends)
+
+    def _newest(self, partitions: Collection[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        return self.earliest(partitions) if at == EARLIEST else self.latest(partitions)
 
     def gone(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         return set(partitions) - self.ends.keys()
@@ -164,6 +168,30 @@ def test_the_initial_offset_stays_though_spark_asks_twice() -> None:
     before = stream.initialOffset()
     log.ends = {A: 8}
     assert stream.initialOffset() == before
+
+
+class Remaking(FakeLog):
+    """Its topic is made again, so often, behind the question where logs end."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__({A: 500})
+        self.times = times
+
+    def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        found = super().latest(partitions)
+        if self.times:
+            self.times -= 1
+            self.topic_ids, self.ends = {"t": UUID(int=100 + self.times)}, {A: self.times}
+        return found
+
+
+def test_a_first_position_is_of_one_and_the_same_topic() -> None:
+    """Else the end of a former topic would be a place in the new one."""
+    log = Remaking(1)
+    first = reader(log, startingoffsets="latest").initialOffset()
+    assert (first["offsets"], first["topics"]) == ({"t": {"0": 0}}, {"t": str(UUID(int=100))})
+    with pytest.raises(ClusterUnreachable, match="are made again each time that it is asked where t-0 begin"):
+        reader(Remaking(9), startingoffsets="latest").initialOffset()
 
 
 def test_a_limit_is_shared_by_what_each_partition_has() -> None:
