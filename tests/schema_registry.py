@@ -22,8 +22,9 @@ Schema = dict[str, Any]
 
 class SchemaRegistry(LoopbackServer):
     """A context manager. Ids begin with `first`; `asked` are the calls; with `login` others are refused; while
-    `refuses` is set no schema is taken, as where it is not compatible; `broken` is the status and content of each
-    answer, and while `silent` is set no answer comes."""
+    `refuses` is set no schema is taken, as where it is not compatible; `refused` are subjects under which none is, with
+    the status of the answer; `broken` is the status and content of each answer, and while `silent` is set no answer
+    comes."""
 
     def __init__(self, first: int = 1, login: str = "") -> None:
         self.ids: dict[int, Schema] = {}
@@ -31,6 +32,7 @@ class SchemaRegistry(LoopbackServer):
         self.asked: list[str] = []
         self.login = login
         self.refuses = False
+        self.refused: dict[str, int] = {}
         self.broken: tuple[int, Any] | None = None
         self.silent = threading.Event()
         self._next = first
@@ -78,6 +80,8 @@ class SchemaRegistry(LoopbackServer):
         if self.refuses:
             return 409, {"error_code": 409, "message": "Schema being registered is incompatible"}
         subject = unquote(found[1])
+        if subject in self.refused:
+            return self.refused[subject], {"error_code": self.refused[subject], "message": "Subject is refused"}
         for one in body.get("references", ()):
             if one["version"] > len(self.subjects.get(one["subject"], [])):
                 return 422, {"error_code": 42201, "message": f"No schema reference found for subject {one['subject']}"}

@@ -23,7 +23,7 @@ from sparkmirror.spark.avro_schema import SchemaText, Unfit
 from sparkmirror.spark.avro_values import AvroValues, write
 from sparkmirror.spark.plan_check import refuse
 from sparkmirror.spark.registry_client import RegistryClient, Schema, texts_referred
-from sparkmirror.spark.schema_ids import MAGIC, ids_of
+from sparkmirror.spark.schema_ids import MAGIC, Subject, ids_of, texts_of
 
 _PARSED_MAX: Final = 100
 _EXTRA = "pip install 'sparkmirror[avro]', also where Spark's executors run"
@@ -99,9 +99,9 @@ def _writer(registries: SchemaRegistries, flow: str, schema: Schema, text: Schem
     def to_avro(data: pa.Array, subjects: pa.Array) -> pa.Array:
         ids = ids_of(registries, flow)
 
-        def head_of(subject: str) -> bytes:
+        def head_of(subject: Subject) -> bytes:
             return MAGIC + ids.target_id(schema, subject).to_bytes(4, "big")
 
-        return pa.array(write(_parsed(text), data, subjects.to_pylist(), head_of), pa.binary())
+        return pa.array(write(_parsed(text), data, texts_of(subjects), head_of), pa.binary())
 
     return to_avro

@@ -10,14 +10,17 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.spark.avro_schema import SchemaText
-from sparkmirror.spark.marked_values import MISFIT
-from sparkmirror.spark.registry_client import RegistryRefusal, Schema
-from sparkmirror.spark.schema_ids import HEAD_BYTES, SchemaIds, mark_of, number_of
+from sparkmirror.spark.marked_values import marked
+from sparkmirror.spark.registry_client import RegistryRefusal, Schema, SchemaLacking
+from sparkmirror.spark.schema_ids import HEAD_BYTES, SchemaIds, Subject, mark_of, number_of
 
 _AVRO: Final = "AVRO"
 _TO_JSON: Final = msgspec.json.Encoder(decimal_format="number")
+_ASK_AGAIN_SECONDS: Final = 30.0
+"""After which it is asked again for what the source's registry lacked of a schema."""
 
 Turn = Callable[[Any], Any]
 
@@ -28,12 +31,14 @@ class AvroValues:
     """What this worker knows of the schemas of values; `reader` is the schema to which data are resolved, None where
     they become JSON as they were written."""
 
-    def __init__(self, ids: SchemaIds, reader: SchemaText | None = None) -> None:
+    def __init__(self, ids: SchemaIds, reader: SchemaText | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._ids = ids
         self._reader = reader.parse(stored=True) if reader is not None else None
         self._stored, self._kind = (pa.string(), pa.string()) if reader is None else reader.types()
         self._turn = turn_of(self._stored, _pairs) or _same
         self._writers: dict[int, Callable[[bytes], Any] | None] = {}
+        self._lacking: dict[int, float] = {}
         self._said: set[tuple[int, str]] = set()
 
     def read(self, values: pa.Array) -> pa.Array:
@@ -62,12 +67,7 @@ class AvroValues:
         number = None if value is None else number_of(value)
         if value is None or number is None:
             return None
-        if number not in self._writers:
-            schema = self._ids.schema_of(number)
-            if schema is None:
-                return None  # it may be known later
-            self._writers[number] = self._decoder(number, schema)
-        decode = self._writers[number]
+        decode = self._writers[number] if number in self._writers else self._look_up(number)
         if decode is None:
             return None
         try:
@@ -77,6 +77,27 @@ class AvroValues:
         except Exception as problem:  # fastavro raises what its reader meets
             self._say(number, f"{type(problem).__name__}: {problem}")
             return None
+
+    def _look_up(self, number: int) -> Callable[[bytes], Any] | None:
+        """What decodes values of the schema; None where nothing does, also for one that may be known later."""
+        if self._lacking.get(number, 0.0) > self._clock.monotonic():
+            return None
+        schema = self._ids.schema_of(number)
+        if schema is None:
+            return None
+        decode = None
+        try:
+            decode = self._decoder(number, schema)
+        except SchemaLacking as problem:
+            self._say(number, f"{type(problem).__name__}: {problem.args[0]}")
+            self._lacking[number] = self._clock.monotonic() + _ASK_AGAIN_SECONDS
+            return None
+        except RegistryProblem:
+            raise
+        except Exception as problem:  # fastavro's, or that of JSON, for what is no schema
+            self._say(number, f"its schema cannot be read, {type(problem).__name__}: {problem}")
+        self._writers[number] = decode
+        return decode
 
     def _decoder(self, number: int, schema: Schema) -> Callable[[bytes], Any] | None:
         kind = schema.get("schemaType", _AVRO)
@@ -133,10 +154,10 @@ def _same(datum: Any) -> Any:
 
 
 def write(
-    schema: Any, data: pa.Array, subjects: Sequence[str | None], head_of: Callable[[str], bytes]
+    schema: Any, data: pa.Array, subjects: Sequence[Subject], head_of: Callable[[Subject], bytes]
 ) -> list[bytes | None]:
-    """Each datum by the schema, behind the head that its subject has; null for null. MISFIT and the reason for one that
-    does not fit, or whose schema the target's registry refuses: whether that is an error is not known here
+    """Each datum by the schema, behind the head that its subject has; null for null. A marked value for one that does
+    not fit, or whose schema cannot be registered under its subject: whether that counts is not known here
     (`spark.marked_values`). `head_of` is asked only for what fits, since it registers the schema."""
     turn = turn_of(data.type, _dict) or _same
     return [
@@ -145,16 +166,16 @@ def write(
     ]
 
 
-def _encoded(schema: Any, one: pa.Scalar, turn: Turn, subject: str | None, head_of: Callable[[str], bytes]) -> bytes:
+def _encoded(schema: Any, one: pa.Scalar, turn: Turn, subject: Subject, head_of: Callable[[Subject], bytes]) -> bytes:
     from fastavro import schemaless_writer
 
     content = io.BytesIO()
     try:
         schemaless_writer(content, schema, turn(one.as_py()), strict_allow_default=True)
     except Exception as problem:  # fastavro's, or Python's for a time that its types do not hold
-        return MISFIT + f"its data cannot be written as Avro: {type(problem).__name__}: {problem}".encode()
+        return marked(f"its data cannot be written as Avro: {type(problem).__name__}: {problem}")
     if subject is None:
-        return MISFIT + b"its subject is null"
+        return marked("its subject is null")
     try:
         return head_of(subject) + content.getvalue()
     except RegistryRefusal as refusal:

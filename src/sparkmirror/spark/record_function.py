@@ -14,8 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sparkmirror.config.flow.source_line import Source
-from sparkmirror.config.flow.transforms import CallFunction
-from sparkmirror.spark.marked_values import refuse_marked
+from sparkmirror.config.flow.transforms import CallFunction, DeadLetter
+from sparkmirror.spark.dead_letters import WHY, computed, set_apart, why_of
+from sparkmirror.spark.marked_values import parted_resolved
 from sparkmirror.spark.plan_check import (
     chain,
     check_shape,
@@ -24,6 +25,7 @@ from sparkmirror.spark.plan_check import (
     column_ids,
     explain,
     fit,
+    listed,
     quote_first_line,
     refuse,
 )
@@ -45,9 +47,11 @@ def load_function(step: CallFunction) -> Callable[[DataFrame], object]:
     return function
 
 
-def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str], guarded: Sequence[str]) -> DataFrame:
+def apply_function(
+    frame: DataFrame, step: CallFunction, view: Sequence[str], guarded: Sequence[str], dead: DeadLetter | None
+) -> DataFrame:
     """`frame` with the function's changes to its columns `view`; columns that it left out are unchanged. The `guarded`
-    ones are null in rows that are not the function's business.
+    ones are null in rows that are not the function's business. Records for which it cannot be done go to `dead`.
 
     Raises ConfigError when it fails, changes topic, partition or offset, adds a column, or moves records about.
     """
@@ -57,7 +61,7 @@ def apply_function(frame: DataFrame, step: CallFunction, view: Sequence[str], gu
     with explain(step.source):
         check_shape(made, step.source)
         _check_columns(made, given, step.source, view)
-        done = _redo(frame, _steps_of(made, given, step.source), _output(frame))
+        done = _redo(frame, _steps_of(made, given, step.source), _output(frame), dead)
         return done.select(*hidden, *(_settle(done, made, kept, step.source, guarded) for kept in _output(given)))
 
 
@@ -116,23 +120,39 @@ def _steps_of(made: DataFrame, given: DataFrame, source: Source) -> list[Any]:
     raise refuse(source, "does not give the DataFrame that it got, filtered and with new columns, but another one")
 
 
-def _redo(frame: DataFrame, nodes: Sequence[Any], kept: Sequence[Any]) -> DataFrame:
+def _redo(frame: DataFrame, nodes: Sequence[Any], kept: Sequence[Any], dead: DeadLetter | None) -> DataFrame:
     """The nodes again over `frame`, whose own columns `kept` stay beside those that they make."""
     for node in nodes:
         if node.nodeName() == "Filter":
-            condition = F.coalesce(_column(frame, node.condition()), F.lit(False))
+            found = parted_resolved(frame, node.condition())
+            wanted = found._replace(value=F.coalesce(found.value, F.lit(False)))
+            frame, condition = computed(frame, "__is", wanted, dead)
             frame = frame.filter(F.when(F.col("__active"), condition).otherwise(True))
         elif node.nodeName() == "Project":
-            listed = node.projectList()
-            named = [listed.apply(at) for at in range(listed.size())]
-            there = {str(one.exprId().toString()) for one in named}
-            named += [one for one in kept if str(one.exprId().toString()) not in there]
-            frame = frame.select(*(_column(frame, one) for one in named))
+            frame = _project(frame, listed(node.projectList()), kept, dead)
         elif node.nodeName() == "Generate":
-            frame = _generate(frame, node)
+            frame = _generate(frame, node, dead)
         elif node.nodeName() == "Sample":
             frame = frame.filter(F.when(F.col("__active"), _is_drawn(node)).otherwise(True))
     return frame
+
+
+def _project(frame: DataFrame, named: Sequence[Any], kept: Sequence[Any], dead: DeadLetter | None) -> DataFrame:
+    there = {str(one.exprId().toString()) for one in named}
+    made = [parted_resolved(frame, one) for one in named]
+    beside = [one for one in _as_they_are(frame, kept) if str(one.exprId().toString()) not in there]
+    columns = [*(one.value for one in made), *(_column(frame, one) for one in beside)]
+    if all(one.why is None for one in made):
+        return frame.select(*columns)
+    return set_apart(frame.select(*columns, why_of(*made).alias(WHY)), dead)
+
+
+def _as_they_are(frame: DataFrame, kept: Sequence[Any]) -> list[Any]:
+    """The columns of the frame that these are by now: where misfits were set apart, some are others by that name."""
+    output = _output(frame)
+    there = {str(one.exprId().toString()) for one in output}
+    by_name = {str(one.name()): one for one in output}
+    return [one if str(one.exprId().toString()) in there else by_name[str(one.name())] for one in kept]
 
 
 def _is_drawn(sample: Any) -> Column:
@@ -141,12 +161,12 @@ def _is_drawn(sample: Any) -> Column:
     return drawn < sample.upperBound() - sample.lowerBound()
 
 
-def _generate(frame: DataFrame, node: Any) -> DataFrame:
+def _generate(frame: DataFrame, node: Any, dead: DeadLetter | None) -> DataFrame:
     """The generator's rows of each record, and one row of nulls for what is none."""
     jvm: Any = frame.sparkSession.sparkContext._jvm
     generator = node.generator()
     if class_of(generator) in _COLLECTIONS:
-        generator, frame = _guard(frame, generator)
+        generator, frame = _guard(frame, generator, dead)
     output = node.generatorOutput()
     nullable = [output.apply(at).withNullability(True) for at in range(output.size())]
     analyzed = frame._jdf.queryExecution().analyzed()
@@ -159,11 +179,12 @@ def _generate(frame: DataFrame, node: Any) -> DataFrame:
 _COLLECTIONS: Final = ("Explode", "PosExplode", "Inline")
 
 
-def _guard(frame: DataFrame, generator: Any) -> tuple[Any, DataFrame]:
+def _guard(frame: DataFrame, generator: Any, dead: DeadLetter | None) -> tuple[Any, DataFrame]:
     """The generator over a column of the frame, which has one element where the row is no record."""
     collection = generator.children().head()
+    frame, found = computed(frame, "__array", parted_resolved(frame, collection), dead)
     name = next(name for at in count() if (name := f"__elements_{at}") not in frame.columns)
-    elements = F.when(F.col("__active"), _column(frame, collection)).otherwise(_one_element(frame, collection))
+    elements = F.when(F.col("__active"), found).otherwise(_one_element(frame, collection))
     wider = frame.withColumn(name, elements)
     jvm: Any = frame.sparkSession.sparkContext._jvm
     (attribute,) = (one for one in _output(wider) if one.name() == name)
@@ -181,4 +202,4 @@ def _one_element(frame: DataFrame, collection: Any) -> Column:
 
 def _column(frame: DataFrame, expression: Any) -> Column:
     jvm: Any = frame.sparkSession.sparkContext._jvm
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(refuse_marked(frame, expression)))
+    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))

@@ -16,11 +16,12 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.source_line import Source
 from sparkmirror.config.flow.transforms import CallFunction, DeadLetter, Explode, Keep, SetColumns
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
-from sparkmirror.pipeline.relay.schema import DEAD, RECORD, RECORD_KINDS, RECORD_SCHEMA, written_columns
+from sparkmirror.pipeline.relay.schema import RECORD, RECORD_KINDS, RECORD_SCHEMA, written_columns
 from sparkmirror.spark.avro_functions import register_avro_functions
+from sparkmirror.spark.dead_letters import WHY, computed, dead_letters, set_apart, why_of
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
 from sparkmirror.spark.lookup import check_lookups, register_tables
-from sparkmirror.spark.marked_values import refusing
+from sparkmirror.spark.marked_values import Parted, parted
 from sparkmirror.spark.plan_check import calls_python, check_shape, check_type, column_ids, explain, fit, refuse
 from sparkmirror.spark.record_function import apply_function
 from sparkmirror.spark.schema_ids import register_schema_functions
@@ -87,19 +88,20 @@ def transform(rows: DataFrame, flow: FlowConfig, *, is_guarded: bool = True) -> 
     register_avro_functions(rows.sparkSession, flow)
     frame = begin = _guard(_show(_completed(rows), flow), is_guarded=is_guarded)
     returned: frozenset[str] = frozenset()
+    dead = next((step for step in flow.transforms.steps if isinstance(step, DeadLetter)), None)
     for step in flow.transforms.steps:
         match step:
             case Keep():
-                frame = keep(frame, step)
+                frame = _keep(frame, step, dead)
             case DeadLetter():
                 frame = begin = _guard(_send_to_dead_letters(frame, step), is_guarded=is_guarded)
                 returned |= {"headers", "target_topic"}
             case Explode():
-                frame = _explode(frame, step)
+                frame = _explode(frame, step, dead)
             case SetColumns():
-                frame = _set_columns(frame, step)
+                frame = _set_columns(frame, step, dead)
             case CallFunction():
-                frame = apply_function(frame, step, VIEW, _GUARDED)
+                frame = apply_function(frame, step, VIEW, _GUARDED, dead)
     check_lookups(frame, flow)
     before, after = column_ids(begin), column_ids(frame)
     returned |= {name for name in RETURNED_COLUMNS if after[name] != before[name]}
@@ -158,45 +160,35 @@ def _guard(frame: DataFrame, *, is_guarded: bool) -> DataFrame:
     return frame.withColumns({name: F.when(F.col("__active"), one) if is_guarded else one for name, one in own.items()})
 
 
-def keep(frame: DataFrame, step: Keep) -> DataFrame:
+def _keep(frame: DataFrame, step: Keep, dead: DeadLetter | None) -> DataFrame:
     """Only records for which the condition is true."""
     with explain(step.source):
-        kept = frame.filter(F.when(F.col("__active"), _condition(frame, step.condition, step.source)).otherwise(True))
+        frame, condition = _decide(frame, step.condition, step.source, dead)
+        kept = frame.filter(F.when(F.col("__active"), condition).otherwise(True))
     check_shape(kept, step.source)
     return kept
 
 
-def _condition(frame: DataFrame, text: str, source: Source) -> Column:
+def _decide(frame: DataFrame, text: str, source: Source, dead: DeadLetter | None) -> tuple[DataFrame, Column]:
+    """The condition, over the frame that is given with it."""
     kind = frame.select(F.expr(text).alias("x")).schema["x"].dataType.simpleString()
     if kind not in ("boolean", "void"):
         raise refuse(source, f"gives {kind}, where true or false is wanted", "compare it with something")
-    return F.coalesce(refusing(frame, F.expr(text)).cast("boolean"), F.lit(False))
+    found = parted(frame, F.expr(text))
+    return computed(frame, "__is", found._replace(value=F.coalesce(found.value.cast("boolean"), F.lit(False))), dead)
 
 
 def _send_to_dead_letters(frame: DataFrame, step: DeadLetter) -> DataFrame:
-    """Marked records keep key, value and timestamp; headers say where they come from, named as Connect names them."""
+    """Records for which the condition is true leave the steps as they came."""
     with explain(step.source):
-        condition = _condition(frame, step.condition, step.source)
+        frame, condition = _decide(frame, step.condition, step.source, step)
         marked = frame.withColumn("__dead", F.when(F.col("__active"), condition).otherwise(False))
-    origin = [
-        F.struct(
-            F.lit(f"__connect.errors.{name}").alias("key"), F.col(name).cast("string").cast("binary").alias("value")
-        )
-        for name in ("topic", "partition", "offset")
-    ]
-    dead = F.col("__dead")
-    changed = {
-        "__kind": F.when(dead, F.lit(DEAD)).otherwise(F.col("__kind")),
-        "__active": F.col("__active") & ~dead,
-        "__own_headers": F.when(dead, F.concat("headers", F.array(*origin))).otherwise(F.col("__own_headers")),
-        "__own_target_topic": F.when(dead, F.lit(step.topic)).otherwise(F.col("__own_target_topic")),
-    }
-    done = marked.withColumns(changed).drop("__dead")
+    done = marked.withColumns(dead_letters(F.col("__dead"), step.topic)).drop("__dead")
     check_shape(done, step.source)
     return done
 
 
-def _explode(frame: DataFrame, step: Explode) -> DataFrame:
+def _explode(frame: DataFrame, step: Explode, dead: DeadLetter | None) -> DataFrame:
     """A row for each element of the array, with its number and itself as `pos` and `col`; one row of what is no
     record."""
     with explain(step.source):
@@ -204,24 +196,30 @@ def _explode(frame: DataFrame, step: Explode) -> DataFrame:
         if not isinstance(kind, ArrayType):
             hint = "`split` makes an array of text, `map_entries` of a map, `from_json` of JSON"
             raise refuse(step.source, f"gives {kind.simpleString()}, where an array is wanted", hint)
-        elements = F.when(F.col("__active"), refusing(frame, F.expr(step.expression))).otherwise(F.array(F.lit(None)))
+        frame, array = computed(frame, "__array", parted(frame, F.expr(step.expression)), dead)
+        elements = F.when(F.col("__active"), array).otherwise(F.array(F.lit(None)))
         exploded = frame.select("*", F.posexplode(elements).alias("pos", "col"))
     check_shape(exploded, step.source)
     return exploded
 
 
-def _set_columns(frame: DataFrame, step: SetColumns) -> DataFrame:
+def _set_columns(frame: DataFrame, step: SetColumns, dead: DeadLetter | None) -> DataFrame:
     """All expressions of a step see the record as it was before the step."""
-    changed: dict[str, Column] = {}
+    found: dict[str, Parted] = {}
     for setting in step.columns:
         with explain(setting.source):
             kind = frame.select(F.expr(setting.expression).alias("x")).schema["x"].dataType.simpleString()
             check_type(setting.column, kind, setting.source)
-            value = fit(refusing(frame, F.expr(setting.expression)), setting.column, kind)
-            made = F.when(F.col("__active"), value)
-            changed[setting.column] = made if setting.column in _GUARDED else made.otherwise(F.col(setting.column))
-            check_shape(frame.select(changed[setting.column]), setting.source)
-    return frame.select(*(changed[name].alias(name) if name in changed else F.col(name) for name in frame.columns))
+            made = parted(frame, F.expr(setting.expression))
+            found[setting.column] = made._replace(value=fit(made.value, setting.column, kind))
+            check_shape(frame.select(found[setting.column].value), setting.source)
+    may_fail = any(one.why is not None for one in found.values())
+    why = why_of(*found.values())
+    is_done = F.col("__active") & why.isNull() if may_fail else F.col("__active")
+    changed = {name: F.when(is_done, one.value) for name, one in found.items()}
+    changed |= {name: made.otherwise(F.col(name)) for name, made in changed.items() if name not in _GUARDED}
+    columns = [changed[name].alias(name) if name in changed else F.col(name) for name in frame.columns]
+    return set_apart(frame.select(*columns, why.alias(WHY)), dead) if may_fail else frame.select(*columns)
 
 
 def _finish(frame: DataFrame, returned: frozenset[str]) -> DataFrame:

@@ -27,7 +27,16 @@ far as it has them."""
 
 
 class RegistryRefusal(RegistryProblem):
-    """The registry does not take this schema under this subject. Another one it may take."""
+    """This schema cannot be registered under this subject. Another one may be. `is_awaited` where a registry may take
+    the very same later, when somebody has done something about it."""
+
+    def __init__(self, message: str, hint: str = "", *, is_awaited: bool = False) -> None:
+        super().__init__(message, hint)
+        self.is_awaited = is_awaited
+
+
+class SchemaLacking(RegistryRefusal):
+    """The source's registry does not have all that is to be known of the schema."""
 
 
 class RegistryClient:
@@ -67,7 +76,7 @@ class RegistryClient:
         """A version of a subject, which another schema refers to; `latest` for the newest."""
         found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{version}")
         if found is None:
-            raise RegistryProblem(f"The schema registry {self._registry.url} has no version {version} of {subject}.")
+            raise SchemaLacking(f"The schema registry {self._registry.url} has no version {version} of {subject}.")
         return _content(found)
 
     def register(self, subject: str, schema: Schema) -> int:
@@ -99,8 +108,10 @@ class RegistryClient:
             if _is_not_found(problem.code, said):
                 return None
             what = f"{method} {path} with status {problem.code}: {said}"
-            kind = RegistryRefusal if body is not None and problem.code in _REFUSING else RegistryProblem
-            raise kind(f"The schema registry {self._registry.url} refuses {what}", _hint(problem.code)) from None
+            message = f"The schema registry {self._registry.url} refuses {what}"
+            if body is None or problem.code not in _REFUSING | _AWAITED:
+                raise RegistryProblem(message, _hint(problem.code)) from None
+            raise RegistryRefusal(message, _hint(problem.code), is_awaited=problem.code in _AWAITED) from None
         except (OSError, ValueError) as problem:
             raise RegistryProblem(
                 f"The schema registry {self._registry.url} does not answer: {problem}", _AWAY
@@ -109,6 +120,7 @@ class RegistryClient:
 
 _AWAY: Final = "see that it runs and that every machine with tasks reaches it; records wait meanwhile"
 _HINTS: Final = {
+    400: "see that `transforms.schemas.<side>.url` is right, and that the subject is one",
     401: "write `transforms.schemas.<side>.user.info = name:password`",
     403: "give the login the right to read, and on the target's side to register schemas",
     404: "this is no answer of a registry: see that `transforms.schemas.<side>.url` has the whole address",
@@ -117,7 +129,14 @@ _HINTS: Final = {
 }
 
 
-_REFUSING: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+_REFUSING: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
+"""What a registry answers that does not take a schema or a subject."""
+_AWAITED: Final = frozenset({
+    HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.REQUEST_URI_TOO_LONG,
+})  # fmt: skip
+"""What may be about this schema and subject alone, and need not: nobody answers so whose address and rights are right
+for all."""
 
 
 def _hint(status: int) -> str:
@@ -147,7 +166,7 @@ def carry_over(source: RegistryClient, target: RegistryClient, schema: Schema, s
     """Register `schema`, which the source's registry has, with the target's, and before it all that it refers to, under
     the subjects that these have. Gives it as the target has it, with its `id`. Raises RegistryProblem."""
     if depth > _DEPTH_MAX:
-        raise RegistryProblem(f"The schema of {subject} refers to others more than {_DEPTH_MAX} deep.")
+        raise RegistryRefusal(f"The schema of {subject} refers to others more than {_DEPTH_MAX} deep.")
     own = _content(schema)
     references = []
     for one in own.get("references", ()):
@@ -162,7 +181,7 @@ def carry_over(source: RegistryClient, target: RegistryClient, schema: Schema, s
 def texts_referred(source: RegistryClient, schema: Schema, depth: int = 0) -> tuple[str, ...]:
     """The texts of all schemas that `schema` refers to, each before what refers to it. Raises RegistryProblem."""
     if depth > _DEPTH_MAX:
-        raise RegistryProblem(f"A schema refers to others more than {_DEPTH_MAX} deep.")
+        raise SchemaLacking(f"A schema refers to others more than {_DEPTH_MAX} deep.")
     found: dict[str, None] = {}
     for one in schema.get("references", ()):
         referred = source.version(one["subject"], one["version"])

@@ -20,8 +20,15 @@ from sparkmirror.config.flow.schema_registries import SchemaRegistries
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.pipeline.relay.schema import HEADERS_DDL
 from sparkmirror.spark.avro_schema import SchemaText
-from sparkmirror.spark.marked_values import MISFIT
-from sparkmirror.spark.registry_client import RegistryClient, RegistryRefusal, Schema, carry_over, texts_referred
+from sparkmirror.spark.marked_values import marked
+from sparkmirror.spark.registry_client import (
+    RegistryClient,
+    RegistryRefusal,
+    Schema,
+    SchemaLacking,
+    carry_over,
+    texts_referred,
+)
 
 MAGIC: Final = b"\0"
 MAGIC_GUID: Final = b"\1"
@@ -38,9 +45,12 @@ _SILENT_SECONDS: Final = 60.0
 _KNOWN_MAX: Final = 10_000
 """Ids that are kept; a value that is no such record may begin with any, and a record may have a subject of its own."""
 _SAID_MAX: Final = 600
-"""Characters of a registry's refusal before the hint: what is shown of both is limited (`spark.marked_values`)."""
+"""Characters of a refusal before its hint: what is shown of both is limited (`spark.marked_values`)."""
 
 log = logging.getLogger(__name__)
+
+Subject = str | bytes | None
+"""As an expression gives it: bytes where it is no text, which Spark's strings need not be."""
 
 
 class _Carried(NamedTuple):
@@ -50,8 +60,8 @@ class _Carried(NamedTuple):
 
 
 class SchemaIds:
-    """The ids that this worker knows of two registries. Every method raises RegistryProblem; a schema that the target's
-    registry refuses gives a marked value instead (`spark.marked_values`), and `target_id` raises RegistryRefusal."""
+    """The ids that this worker knows of two registries. Every method raises RegistryProblem; a schema that cannot be
+    registered gives a marked value instead (`spark.marked_values`), and `target_id` raises RegistryRefusal."""
 
     def __init__(self, registries: SchemaRegistries, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -61,7 +71,7 @@ class SchemaIds:
         self._unknown: dict[int | str, float] = {}
         self._carried: dict[tuple[int | str, str | None], _Carried] = {}
         self._silent_until = 0.0
-        self._refused: dict[tuple[int | str, str | None], tuple[float, str, str]] = {}
+        self._refused: dict[tuple[int | str, str | None], tuple[float, str, str, bool]] = {}
         self._guids: dict[int, bytes] = {}
 
     def schema_of(self, number: int) -> Schema | None:
@@ -72,8 +82,10 @@ class SchemaIds:
         """A schema of the source's registry, with those that it refers to."""
         return SchemaText(str(schema["schema"]), texts_referred(self._source, schema))
 
-    def target_id(self, schema: Schema, subject: str) -> int:
+    def target_id(self, schema: Schema, subject: Subject) -> int:
         """The id of a schema of the source's registry on the target's side, where it is registered under `subject`."""
+        if not subject:
+            raise RegistryRefusal("its subject is empty")
         key = f"{schema['schema']}\0{schema.get('references', '')}"
         return self._registered(key, schema, subject)
 
@@ -85,7 +97,7 @@ class SchemaIds:
 
     def carry(self, values: pa.Array, subjects: pa.Array) -> pa.Array:
         """The values with the target's ids; what names no schema stays as it is."""
-        pairs = zip(_bytes(values), subjects.to_pylist(), strict=True)
+        pairs = zip(_bytes(values), texts_of(subjects), strict=True)
         carried = [None if value is None else _marking(self._carry, value, subject) for value, subject in pairs]
         return pa.array(carried, pa.binary())
 
@@ -94,9 +106,9 @@ class SchemaIds:
         name stays: clients read the last. Names are taken as bytes, which need not be text."""
         ends, content = headers.offsets.to_pylist(), headers.values
         keys, values = (part.cast(pa.binary()).to_pylist() for part in content.flatten())
-        rows = zip(headers.is_valid().to_pylist(), names.to_pylist(), subjects.to_pylist(), strict=True)
+        rows = zip(headers.is_valid().to_pylist(), _bytes(names), texts_of(subjects), strict=True)
         for row, (is_there, name, subject) in enumerate(rows):
-            wanted = name.encode() if is_there and name is not None else None
+            wanted = name if is_there else None
             places = (at for at in range(ends[row + 1] - 1, ends[row] - 1, -1) if keys[at] == wanted)
             at = next((at for at in places if wanted is not None and values[at] is not None), None)
             if at is not None:
@@ -106,13 +118,13 @@ class SchemaIds:
         made = pa.StructArray.from_arrays(parts, fields=fields, mask=content.is_null())
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), made, headers.type, mask=headers.is_null())
 
-    def _carry(self, value: bytes, subject: str | None) -> bytes:
+    def _carry(self, value: bytes, subject: Subject) -> bytes:
         number = number_of(value)
         if number is None or (schema := self._schema(number)) is None:
             return value
         return MAGIC + self._registered(number, schema, subject).to_bytes(4, "big") + value[HEAD_BYTES:]
 
-    def _carry_guid(self, value: bytes, subject: str | None) -> bytes:
+    def _carry_guid(self, value: bytes, subject: Subject) -> bytes:
         if len(value) < GUID_END or value[:1] != MAGIC_GUID:
             return self._carry(value, subject)
         guid = str(uuid.UUID(bytes=value[1:GUID_END]))
@@ -123,8 +135,10 @@ class SchemaIds:
             self._guids[number] = uuid.UUID(self._target.guid_of(number)).bytes
         return MAGIC_GUID + self._guids[number] + value[GUID_END:]
 
-    def _registered(self, named: int | str, schema: Schema, subject: str | None) -> int:
+    def _registered(self, named: int | str, schema: Schema, subject: Subject) -> int:
         """The target's id of the schema. While the registry does not answer, one that is known counts."""
+        if isinstance(subject, bytes):
+            raise RegistryRefusal(f"its subject is no text: {subject!r}")
         known = self._carried.get((named, subject))
         if known is not None and self._clock.monotonic() < max(known.until, self._silent_until):
             return known.number
@@ -132,17 +146,17 @@ class SchemaIds:
         try:
             number = self._register(named, schema, subject)
         except RegistryRefusal as refusal:
-            self._carried.pop((named, subject), None)
-            until = self._clock.monotonic() + _REFUSED_SECONDS
-            self._refused[named, subject] = until, str(refusal.args[0]), refusal.hint
-            raise
+            if known is None or not isinstance(refusal, SchemaLacking):
+                self._note_refusal(named, subject, refusal)
+                raise
         except RegistryProblem:
             if known is None:
                 raise
-            self._silent_until = self._clock.monotonic() + _SILENT_SECONDS
-            return known.number
-        self._carried[named, subject] = _Carried(number, self._clock.monotonic() + _CONFIRM_SECONDS)
-        return number
+        else:
+            self._carried[named, subject] = _Carried(number, self._clock.monotonic() + _CONFIRM_SECONDS)
+            return number
+        self._silent_until = self._clock.monotonic() + _SILENT_SECONDS
+        return known.number
 
     def _register(self, named: int | str, schema: Schema, subject: str | None) -> int:
         known = self._carried.get((named, subject))
@@ -156,23 +170,28 @@ class SchemaIds:
                 kept.clear()
         return number
 
+    def _note_refusal(self, named: int | str, subject: str | None, refusal: RegistryRefusal) -> None:
+        self._carried.pop((named, subject), None)
+        until = self._clock.monotonic() + _REFUSED_SECONDS
+        self._refused[named, subject] = until, str(refusal.args[0]), refusal.hint, refusal.is_awaited
+
     def _heed_refusal(self, named: int | str, subject: str | None) -> None:
         """Raises what was refused a moment ago as an error of its own: one that is kept and raised again keeps the
         frames of each time, with their values."""
         known = self._refused.get((named, subject))
         if known is None:
             return
-        until, message, hint = known
+        until, message, hint, is_awaited = known
         if self._clock.monotonic() < until:
-            raise RegistryRefusal(message, hint)
+            raise RegistryRefusal(message, hint, is_awaited=is_awaited)
         del self._refused[named, subject]
 
     def _subject_of(self, named: int | str) -> str:
         numbers = [named] if isinstance(named, int) else self._source.ids_of_guid(named)
         subjects = [subject for number in numbers for subject in self._source.subjects_of(number)]
         if not subjects:
-            raise RegistryProblem(f"The schema registry {self._source_url} has schema {named} under no subject.",
-                                  "give a subject instead of null")  # fmt: skip
+            raise SchemaLacking(f"The schema registry {self._source_url} has schema {named} under no subject.",
+                                "give a subject instead of null")  # fmt: skip
         return subjects[0]
 
     def _schema(self, named: int | str) -> Schema | None:
@@ -199,13 +218,29 @@ def _bytes(values: pa.Array) -> list[bytes | None]:
     return found
 
 
+def texts_of(column: pa.Array) -> list[Subject]:
+    """What a column of strings holds."""
+    try:
+        found: list[Subject] = column.to_pylist()
+    except UnicodeDecodeError:
+        found = [_text(one) for one in _bytes(column)]
+    return found
+
+
+def _text(content: bytes | None) -> Subject:
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
 def mark_of(refusal: RegistryRefusal) -> bytes:
     """What stands for a value whose schema was refused."""
     hint = f" ({refusal.hint})" if refusal.hint else ""
-    return MISFIT + f"{refusal.args[0][:_SAID_MAX]}{hint}".encode()
+    return marked(f"{refusal.args[0][:_SAID_MAX]}{hint}", is_awaited=refusal.is_awaited)
 
 
-def _marking(carry: Callable[[bytes, str | None], bytes], value: bytes, subject: str | None) -> bytes:
+def _marking(carry: Callable[[bytes, Subject], bytes], value: bytes, subject: Subject) -> bytes:
     try:
         return carry(value, subject)
     except RegistryRefusal as refusal:

@@ -28,4 +28,8 @@ def test_batches_are_written_without_asking_for_the_schema_again() -> None:
         data = pa.array([{"sum": {"cents": 7}}], empty.type)
         for _ in range(2):
             assert to_avro(data, pa.array(["A.carts-value"])).to_pylist() == [b"\0\0\0\0\x65\x0e"]
+        odd = pa.array([b"\xff", b"", None], pa.binary())
+        subjects = pa.Array.from_buffers(pa.string(), len(odd), odd.buffers())
+        reasons = [made[18:] for made in to_avro(pa.concat_arrays([data] * 3), subjects).to_pylist()]
+        assert reasons == [rb"its subject is no text: b'\xff'", b"its subject is empty", b"its subject is null"]
         assert source.asked == ["GET /subjects/money/versions/1"], "to register it with the target's"

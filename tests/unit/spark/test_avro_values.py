@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.manual_clock import ManualClock
 from tests.schema_registry import SchemaRegistry
 
 from sparkmirror.config.flow.schema_registries import Registry, SchemaRegistries
@@ -20,8 +21,8 @@ from sparkmirror.config.flow.source_line import Source
 from sparkmirror.errors import RegistryProblem
 from sparkmirror.spark.avro_schema import SchemaText, Unfit
 from sparkmirror.spark.avro_values import AvroValues, write
-from sparkmirror.spark.marked_values import MISFIT
-from sparkmirror.spark.schema_ids import SchemaIds
+from sparkmirror.spark.marked_values import MISFIT, marked
+from sparkmirror.spark.schema_ids import SchemaIds, Subject
 
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "gone", "type": "string"}]}
 NEW = {
@@ -175,19 +176,41 @@ def test_an_unreadable_registry_is_no_null(registry: SchemaRegistry) -> None:
         registry.broken = None
 
 
+def test_a_schema_that_cannot_be_read_makes_null_of_its_values_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with SchemaRegistry() as own:
+        good = value(own, NEW, {"id": 1, "note": None, "tags": {}})
+        odd = [own.register("odd-value", {"schema": text}) for text in ('{"type": "recrod", "name": "O"}', "no json")]
+        lacking = own.register("cart-value", {"schema": '"Money"', "references": [
+            {"name": "Money", "subject": "money-value", "version": 1}]})  # fmt: skip
+        clock = ManualClock()
+        values = AvroValues(ids_of(own), SchemaText(json.dumps(NEW)), clock)
+        bad = [b"\0" + number.to_bytes(4, "big") + b"\2" for number in (*odd, lacking)]
+        for _ in range(2):
+            found = values.read(pa.array([*bad, good], pa.binary())).to_pylist()
+            assert found[:3] == [None] * 3 and found[3]["id"] == 1
+        assert len(own.asked) == 5, "each schema once, and what one refers to"
+        assert caplog.text.count("is read as null: its schema cannot be read") == 2
+        assert caplog.text.count("has no version 1 of money-value") == 1
+        money = {"type": "record", "name": "Money", "fields": [{"name": "id", "type": "long"}]}
+        own.register("money-value", {"schema": json.dumps(money)})
+        clock.now += 31
+        values.read(pa.array([bad[2]], pa.binary()))
+        assert own.asked[-1] == "GET /subjects/money-value/versions/1", "it may be there by now"
+
+
 def test_data_that_do_not_fit_are_not_written() -> None:
     schema = SchemaText(json.dumps(NEW)).parse()
     data = pa.array([{"id": 1, "note": "x", "tags": None}, None], SchemaText(json.dumps(NEW)).types()[1])
     asked: list[str] = []
 
-    def head_of(subject: str) -> bytes:
-        asked.append(subject)
+    def head_of(subject: Subject) -> bytes:
+        asked.append(str(subject))
         return b"head"
 
     misfit, none = write(schema, data, ["s", None], head_of)
     assert none is None and misfit is not None and misfit.startswith(MISFIT) and b"tags" in misfit
     fitting = pa.array([{"id": 1, "note": "x", "tags": {}}], SchemaText(json.dumps(NEW)).types()[1])
-    assert write(schema, fitting, [None], head_of) == [MISFIT + b"its subject is null"]
+    assert write(schema, fitting, [None], head_of) == [marked("its subject is null")]
     assert not asked, "nothing is registered for what is not written"
 
 

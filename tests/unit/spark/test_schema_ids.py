@@ -224,6 +224,22 @@ def test_a_registry_that_refuses_or_is_away_is_a_sentence_without_the_password(
     assert "s3cret" not in str(caught.value) + repr(away)
 
 
+def test_a_subject_that_cannot_be_concerns_its_own_records_alone(source: SchemaRegistry, ids: SchemaIds) -> None:
+    number = source.register("orders-value", ORDER)
+    subjects = pa.array([b"\xff-value", SUBJECT.encode(), b"\xc3\xa4", None], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), len(subjects), subjects.buffers())
+    values = pa.array([named(number)] * 4, pa.binary())
+    broken, first, second, kept = ids.carry(values, text).to_pylist()
+    assert broken.startswith(MISFIT) and rb"its subject is no text: b'\xff-value'" in broken
+    assert [first, second, kept] == [named(100)] * 3
+    assert ids.carry(pa.array([b"plain"]), text[:1]).to_pylist() == [b"plain"], "it has no schema"
+    source.subjects.clear()
+    unnamed = source.register("others-value", {"schema": '"string"'})
+    source.subjects.clear()
+    (marked,) = carried(ids, named(unnamed), subject=None)
+    assert marked is not None and marked.startswith(MISFIT) and b"under no subject" in marked
+
+
 def test_a_header_whose_name_is_no_text_passes(source: SchemaRegistry, ids: SchemaIds) -> None:
     source.register("orders-value", ORDER)
     names = pa.array([b"x", b"\xff\xfe", b"__value_schema_id", b"\xff", None], pa.binary())
@@ -232,6 +248,8 @@ def test_a_header_whose_name_is_no_text_passes(source: SchemaRegistry, ids: Sche
     content = pa.StructArray.from_arrays([text, pa.array([b"x", b"1", guid, None, guid])], ["key", "value"])
     whole = pa.ListArray.from_arrays(pa.array([0, 1, 4, None, 4, 5], pa.int32()), content)
     given = whole.slice(1)  # as Arrow may hand it over
+    odd = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"], pa.binary()).buffers())
+    assert ids.carry_header(given[:1], odd, pa.array([SUBJECT])).flatten().field("value").to_pylist()[0] == b"1"
     found = ids.carry_header(given, pa.array(["__value_schema_id"] * 4), pa.array([SUBJECT] * 4))
     assert found.type == given.type and found.is_valid().to_pylist() == [True, True, False, True]
     assert found.values.field("key").cast(pa.binary()).equals(names)

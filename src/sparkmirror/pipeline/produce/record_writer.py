@@ -7,7 +7,7 @@ and task on the row thread.
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from sparkmirror.pipeline.relay.options import TARGET_COLUMNS
 from sparkmirror.pipeline.relay.schema import (
     DEAD,
     FLUSH,
+    MISFIT,
     PLAN,
     RECORD,
     REFUSED,
@@ -63,10 +64,12 @@ class RecordTask(WritingTask):
         self._sizes = TopicSizes(flow)
         self._open: list[pa.RecordBatch] = []
         self._flushed = 0
+        self._has_misfit = False
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Rows in order: records, and behind those of a run the row that closes it."""
-        stretches, flushed = _sort_out(batch)
+        stretches, flushed, has_misfit = _sort_out(batch)
+        self._has_misfit = has_misfit or (self._has_misfit and bool(self._open))
         controls = [at for start, stop, is_control in stretches if is_control for at in range(start, stop)]
         closing = iter(rows_at(batch, controls) if controls else ())
         ready: list[Arrival] = []
@@ -111,6 +114,8 @@ class RecordTask(WritingTask):
         bare = run._replace(target_topic=remote, payload=_EMPTY)
         origin = Origin(run.partition, remote, codec)
         try:
+            if self._has_misfit:
+                _refuse_misfit(rows)
             kept = Kept(run.payload, self._returned, self._bound, self._unpacking[run.partition])
             pieces = make_pieces(rows, kept, origin, self._sizes.count, self._asked)
             if not self._all_stay:
@@ -141,6 +146,14 @@ class RecordTask(WritingTask):
         self._sizes.close()
 
 
+def _refuse_misfit(rows: Sequence[pa.RecordBatch]) -> None:
+    """Raises Unroutable for the first record for which a step cannot be done, with what its row says."""
+    for batch in rows:
+        at = batch.column(0).index(MISFIT).as_py()
+        if at >= 0:
+            raise Unroutable(batch.column(_PAYLOAD_OF_RECORDS)[at].as_py().decode(errors="replace"))
+
+
 def _whole_before(payload: memoryview, offset: int) -> memoryview:
     """The batches that begin before a source offset."""
     stop = 0
@@ -158,16 +171,18 @@ def _codec_of(batches: memoryview) -> Codec:
     return codec
 
 
-def _sort_out(batch: pa.RecordBatch) -> tuple[list[tuple[int, int, bool]], int]:
-    """From where to where rows are records, or are neither records nor padding (True), in order; and how many
-    rows are there to flush."""
+def _sort_out(batch: pa.RecordBatch) -> tuple[list[tuple[int, int, bool]], int, bool]:
+    """From where to where rows are records, or are neither records nor padding (True), in order; how many rows are
+    there to flush; and whether a step cannot be done for one of the records."""
     import pyarrow.compute as pc
 
     kinds = pc.run_end_encode(batch.column(0))
     stretches: list[tuple[int, int, bool]] = []
     start = flushed = 0
+    has_misfit = False
     for kind, stop in zip(kinds.values.to_pylist(), kinds.run_ends.to_pylist(), strict=True):
-        is_control = kind not in (RECORD, DEAD)
+        is_control = kind not in (RECORD, DEAD, MISFIT)
+        has_misfit = has_misfit or kind == MISFIT
         if kind == FLUSH:
             flushed += stop - start
         elif kind == TRAIL:
@@ -177,7 +192,7 @@ def _sort_out(batch: pa.RecordBatch) -> tuple[list[tuple[int, int, bool]], int]:
         else:
             stretches.append((start, stop, is_control))
         start = stop
-    return stretches, flushed
+    return stretches, flushed, has_misfit
 
 
 log = logging.getLogger(__name__)

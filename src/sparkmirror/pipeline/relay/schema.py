@@ -54,8 +54,9 @@ the writer takes from them what no step of the flow reads or changes, which a re
     target_topic      added by the flow's plan, if a step sets it: where the record goes
     target_partition  likewise; null leaves it to `pipeline.produce.routing`
 
-Kinds beside those of `pipeline.relay.schema`: *record*; *dead*, a record that goes to the dead-letter topic; *refused*,
-a run that could not be read from some offset on, `payload` says why.
+Kinds beside those of `pipeline.relay.schema`: *record*; *dead*, a record that goes to the dead-letter topic; *misfit*,
+a record for which a step cannot be done, and *refused*, a run that could not be read from some offset on: `payload`
+says why.
 
 Rows go on in Arrow batches of ROWS_PER_BATCH. Nothing ends such a batch early: `padding` pushes what is there out, once
 for each Python stage of the flow's plan: of *flush* rows first, and of *trail* rows for each further stage
@@ -150,6 +151,7 @@ def close(rows: Iterable[Row] = (), announced: int = 0) -> pa.RecordBatch:
 
 RECORD: Final = "record"
 DEAD: Final = "dead"
+MISFIT: Final = "misfit"
 REFUSED: Final = "refused"
 
 ROWS_PER_BATCH: Final = 1000

@@ -26,7 +26,7 @@ from sparkmirror.pipeline.produce.record_writer import RecordTask, TopicSizes
 from sparkmirror.pipeline.produce.repartition import NO_TOPIC, WAITS
 from sparkmirror.pipeline.produce.writer import sender_options
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS
-from sparkmirror.pipeline.relay.schema import RECORD, RECORD_SCHEMA, RUN, TRAIL, WRITTEN_COLUMNS, Row, padding
+from sparkmirror.pipeline.relay.schema import MISFIT, RECORD, RECORD_SCHEMA, RUN, TRAIL, WRITTEN_COLUMNS, Row, padding
 
 HOME = TopicPartition("A.orders", 2)
 LEASE = 77
@@ -207,6 +207,36 @@ def test_each_batch_of_the_readers_counts_as_taken_when_its_padding_begins() -> 
     task.take(_written(padding(RECORD_SCHEMA, TRAIL)))
     assert task._peer.taken == 3, "padding for further stages is not counted"  # type: ignore[union-attr]
     assert not task.given
+
+
+def test_a_record_for_which_a_step_cannot_be_done_fails_its_own_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its run: one before it in the same batch of rows, and one behind it, go out."""
+    monkeypatch.setattr(record_rows, "CHUNK_BYTES", 1)
+    flow = flow_of("transforms.where = true\n")
+    task = Task(sender_options(flow), flow, frozenset(), None)
+    decoding, taken = record_rows.Decoding(frozenset()), []
+    for first, is_misfit in ((0, False), (5, True), (10, False)):
+        payload = encode_batch([(b"k", b"%d" % at) for at in range(5)], base_offset=first)
+        run = Row(RUN, "orders", 2, first, first + 5, 1, 5, len(payload), payload=payload)
+        rows = [_written(one) for one in decoding.records(run, memoryview(payload))]
+        taken += [_as_misfit(one) if is_misfit and at == 0 else one for at, one in enumerate(rows)]
+    task.take(pa.concat_batches(taken[:3]))
+    for rows in taken[3:]:
+        task.take(rows)
+    made = [one for one in task.given if isinstance(one, MadeRange)]
+    assert [(one.delivery.first_offset, one.problem, len(one.pieces)) for one in made] == [
+        (0, "", 1), (5, "its subject is odd", 0), (10, "", 1),
+    ]  # fmt: skip
+
+
+def _as_misfit(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The second record is one."""
+    kinds, payloads = rows.column("kind").to_pylist(), rows.column("payload").to_pylist()
+    kinds[1], payloads[1] = MISFIT, b"its subject is odd"
+    changed = {"kind": pa.array(kinds), "payload": pa.array(payloads, pa.binary())}
+    return pa.RecordBatch.from_arrays(
+        [changed.get(name, rows.column(name)) for name in rows.schema.names], names=rows.schema.names
+    )
 
 
 class Admin:
