@@ -15,7 +15,7 @@ from tests.flows import flow_of
 from tests.schema_registry import SchemaRegistry
 
 from sparkmirror.errors import ConfigError
-from sparkmirror.pipeline.relay.options import RETURNED_COLUMNS
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD_DDL, RECORD_SCHEMA, WRITTEN_COLUMNS, record_ddl, record_schema
 from sparkmirror.spark.record_plan import transform
 from sparkmirror.spark.session import open_flow_sessions
@@ -51,7 +51,11 @@ def _fill(found: Any, returned: frozenset[str], rows: tuple[tuple[Any, ...], ...
     for given in (dict(zip(RECORD_SCHEMA.names, one, strict=True)) for one in rows):
         if found.kind in ("record", "dead") and given["offset"] == found.offset:
             home = {"target_topic": f"A.{given['topic']}", "target_partition": given["partition"]}
-            values |= {name: (home | given)[name] for name in RETURNED_COLUMNS.difference(returned)}
+            from_elsewhere = RETURNED_COLUMNS.difference(returned)
+            if values["payload"] == b"":
+                from_elsewhere |= CARRIED_COLUMNS
+                values["payload"] = None
+            values |= {name: (home | given)[name] for name in from_elsewhere}
     return Row(**values)
 
 
@@ -590,3 +594,49 @@ def test_columns_that_no_step_reads_or_sets_do_not_pass(
     again = transform(rows, flow_of(lines + "\n"))
     assert (again.written.schema, again.written.collect()) == (made.written.schema, made.written.collect())
     assert record_ddl(made.carried) == ", ".join(f"{one.name} {one.dataType.simpleString()}" for one in rows.schema)
+
+
+def came_back(spark: SparkSession, lines: str, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """What the writer gets of each record: whether it is as it came, and its columns."""
+    made = transform(spark.createDataFrame(list(rows), RECORD_DDL), flow_of(lines))
+    found = made.written.collect()
+    return [(one.payload is not None, *(one[name] for name in sorted(made.returned))) for one in found]
+
+
+def test_a_record_that_no_step_changes_says_so_and_has_no_content(spark: SparkSession) -> None:
+    """The writer has it from the batch that it came in."""
+    rows = [row("record", value=b"card-4", offset=1), row("record", value=b"x", offset=2), row("run")]
+    mask = "transforms.set.value = regexp_replace(cast(value AS string), '[0-9]', '*')\n"
+    assert came_back(spark, mask, *rows) == [(False, b"card-*"), (True, None), (False, None)]
+    odd = [row("record", value=None, key=None), row("record", value=None, topic="heartbeats")]
+    assert came_back(spark, mask, *odd) == [(True, None), (True, None)]
+    sent = "transforms.set.topic = 'x'\ntransforms.set.key = if(value = 'x', null, key)\n"
+    assert came_back(spark, sent, *rows[:2]) == [(True, None, "x"), (False, None, "x")]
+
+
+def test_dead_letters_alone_bring_headers_back(spark: SparkSession) -> None:
+    headers = [("h", b"1"), ("h", None)]
+    rows = [row("record", value=value, headers=headers) for value in (b"bad", b"good")]
+    bad, good = came_back(spark, "transforms.deadletter.when = value = 'bad'\n"
+                                 "transforms.deadletter.topic = dead\n", *rows)  # fmt: skip
+    assert (bad[0], len(bad[1]), bad[2]) == (False, 5, "dead")
+    assert good == (True, None, "A.orders")
+
+
+def test_times_and_headers_count_as_changes_to_the_bit(spark: SparkSession) -> None:
+    far = 1 << 53
+    rows = [row("record", timestamp=LONG_AGO), row("record", timestamp=far), row("record", timestamp=LONG_AGO + 1)]
+    later = f"if(unix_millis(timestamp) = {LONG_AGO}, timestamp + interval 1 millisecond, timestamp)"
+    found = came_back(spark, f"transforms.set.timestamp = {later}\n", *rows)
+    assert found == [(False, LONG_AGO + 1), (False, -1), (True, LONG_AGO + 1)]
+    drop = "transforms.set.headers = filter(headers, one -> one.key <> 'secret')\n"
+    given = [row("record", headers=headers) for headers in ([("a", b"1")], [("a", None), ("secret", b"2")], [])]
+    assert came_back(spark, drop, *given) == [(True, None), (False, [Row(key="a", value=None)]), (True, None)]
+
+
+def test_where_all_columns_come_back_they_come_with_their_content(spark: SparkSession) -> None:
+    """The writer then has no need of batches of which some record changed."""
+    lines = "transforms.set.key = key\ntransforms.set.value = trim(cast(value AS string))\n"
+    both = came_back(spark, f"{lines}transforms.set.headers = headers\n",
+                     row("record", value=b" v"), row("record", value=b"v"))  # fmt: skip
+    assert both == [(False, [], b"k", b"v"), (True, [], b"k", b"v")]

@@ -6,6 +6,8 @@ Steps see the columns of VIEW; the names of all others begin with two underscore
 whatever condition stands around it, so what is of a record alone is null to steps in all other rows (`_GUARDED`).
 """
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -104,8 +106,9 @@ def transform(rows: DataFrame, flow: FlowConfig, *, is_guarded: bool = True) -> 
                 frame = apply_function(frame, step, VIEW, _GUARDED, dead)
     check_lookups(frame, flow)
     before, after = column_ids(begin), column_ids(frame)
-    returned |= {name for name in RETURNED_COLUMNS if after[name] != before[name]}
-    written = _finish(frame, returned)
+    changed = frozenset(name for name in RETURNED_COLUMNS if after[name] != before[name])
+    returned |= changed
+    written = _finish(frame, returned, changed)
     carried, python_nodes = _needs_of(written, rows)
     return Transformed(written, carried, returned, python_nodes + 1)
 
@@ -222,11 +225,30 @@ def _set_columns(frame: DataFrame, step: SetColumns, dead: DeadLetter | None) ->
     return set_apart(frame.select(*columns, why.alias(WHY)), dead) if may_fail else frame.select(*columns)
 
 
-def _finish(frame: DataFrame, returned: frozenset[str]) -> DataFrame:
-    """The writer's columns. A timestamp that no step set is the record's to the bit. Nothing is observed: that would
-    cost each record, and cut the code that Spark generates in two."""
+def _finish(frame: DataFrame, returned: frozenset[str], changed: frozenset[str]) -> DataFrame:
+    """The writer's columns; `changed` are those that steps set of records that are their business. A timestamp that no
+    step set is the record's to the bit. Nothing is observed: that would cost each record, and cut the code that Spark
+    generates in two."""
     hidden = {name: F.col(f"__{name}") for name in _HIDDEN}
     hidden |= {name: F.when(F.col("__active"), F.col(name)).otherwise(F.col(f"__own_{name}")) for name in _GUARDED}
     if "timestamp" in returned:
-        hidden["timestamp"] = F.coalesce(F.unix_millis("timestamp"), F.lit(-1))
+        hidden["timestamp"] = _milliseconds()
+    if not returned.isdisjoint(CARRIED_COLUMNS):
+        frame = frame.withColumn("__same", _is_same(changed))
+        hidden["payload"] = F.when(F.col("__same"), F.lit(b"")).otherwise(F.col("__payload"))
+        if not returned >= CONTENT_COLUMNS:
+            hidden |= {name: F.when(~F.col("__same"), hidden[name]) for name in CONTENT_COLUMNS}
     return frame.select(*(hidden.get(name, F.col(name)).alias(name) for name in written_columns(returned)))
+
+
+def _milliseconds() -> Column:
+    return F.coalesce(F.unix_millis("timestamp"), F.lit(-1))
+
+
+def _is_same(changed: frozenset[str]) -> Column:
+    """Whether the steps have changed nothing of a record but where it goes: most have a condition that few meet, and a
+    batch of such records need not be encoded again."""
+    pairs = [(F.col(name), F.col(f"__own_{name}")) for name in sorted(CONTENT_COLUMNS & changed)]
+    pairs += [(_milliseconds(), F.col("__timestamp"))] if "timestamp" in changed else []
+    are_alike = reduce(and_, (made.eqNullSafe(own) for made, own in pairs), F.lit(True))
+    return (F.col("__kind") == RECORD) & (~F.col("__active") | are_alike)

@@ -14,7 +14,8 @@ from sparkmirror.batch.joining import join as join_batches
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.unpacking import USUAL_BOUND, Bound, Unpacking
 from sparkmirror.errors import ProtocolError
-from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
+from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,19 +36,24 @@ _NOTHING: Final = memoryview(b"")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The batches of a run as they came, and the columns that are taken from its rows instead (`returned`). `unpacking`
-    is the partition's."""
+    """The batches of a run as they came, and the columns that are taken from its rows instead (`returned`), but of rows
+    that say that their record is as it came. `unpacking` is the partition's."""
 
     payload: memoryview
     returned: frozenset[str] = RETURNED_COLUMNS
     bound: Bound = USUAL_BOUND
     unpacking: Unpacking = field(default_factory=Unpacking)
 
+    @property
+    def has_all(self) -> bool:
+        """Whether the rows have all of a record, also where nothing of it was changed."""
+        return self.returned >= CONTENT_COLUMNS
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows, in order, and their records: as `columns`, as the `batch` that came where all its records are there,
-    and nothing of them was set, or as a `piece` where they stay where they belong."""
+    """Some rows, in order, and their records: as `columns`, as the `batch` that came where all its records are there
+    as they came, or as a `piece` where they also stay where they belong."""
 
     rows: pa.RecordBatch
     columns: "Columns | None" = None
@@ -55,21 +61,22 @@ class Part:
     piece: Piece | None = None
 
 
-def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", limits: "Limits", batch_bytes_max: int) -> Iterator[Part]:
+def join(
+    rows: pa.RecordBatch, kept: Kept, home: TopicPartition, codec: "Codec", limits: "Limits", batch_bytes_max: int
+) -> Iterator[Part]:
     """All of the rows (columns of `pipeline.relay.schema`, written form), which are of one run; several may be of one
-    record. Where nothing was set they come as batches of at most `batch_bytes_max`, packed with the `codec` that they
-    came with, or as the `limits` of the mirrored topic ask.
+    record. Those that are as they came and stay at `home` come as batches of at most `batch_bytes_max`, packed with the
+    `codec` that they came with, or as the `limits` of the mirrored topic ask.
 
     Raises ProtocolError for rows that are not of the run, and what `batch.columns.decode_some` raises.
     """
-    from sparkmirror.batch.arrow_content import CONTENT
-
-    if kept.returned.issuperset(CONTENT):
+    are_same = _are_same(rows, kept)
+    if kept.has_all and not are_same.any():
         yield Part(rows, columns_of(rows))
         return
     codec = codec if limits.codec is None else limits.codec
     bytes_max = min(batch_bytes_max, limits.max_batch_bytes)
-    run = _Run.of(rows, kept, limits)
+    run = _Run.of(rows, kept, home, limits, are_same)
     done = row = 0
     while row < len(run.headers):
         if run.first[row] == run.stop[row]:
@@ -77,6 +84,8 @@ def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", limits: "Limits", bat
             continue
         if run.whole[row]:
             part, reached = run.as_it_came(row), row + 1
+        elif kept.has_all:
+            part, reached = run.as_rows_say(row)
         else:
             found = run.pick(row, codec, bytes_max)
             part, reached = run.restore(row) if found is None else found
@@ -86,23 +95,71 @@ def join(rows: pa.RecordBatch, kept: Kept, codec: "Codec", limits: "Limits", bat
         raise ProtocolError(f"{rows.num_rows - done} rows are of no record in their run's batches")
 
 
+def _are_same(rows: pa.RecordBatch, kept: Kept) -> "NDArray[np.bool_]":
+    """Whether each row's record is as it came, wherever it goes."""
+    import numpy as np
+
+    if kept.returned.isdisjoint(CARRIED_COLUMNS):
+        return np.ones(rows.num_rows, np.bool_)
+    at = rows.schema.get_field_index("payload")
+    if at < 0 or rows.column(at).null_count == rows.num_rows:
+        return np.zeros(rows.num_rows, np.bool_)
+    found: NDArray[np.bool_] = rows.column(at).is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def are_at_home(rows: pa.RecordBatch, returned: Collection[str], home: TopicPartition) -> "NDArray[np.bool_]":
+    """Whether each row's record goes where it goes by itself."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    found = np.ones(rows.num_rows, np.bool_)
+    for name, there in (("target_topic", home.topic), ("target_partition", home.partition)):
+        if name in returned:  # a null is somewhere else
+            found &= pc.equal(rows.column(name), there).fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _are_plain(rows: pa.RecordBatch, kept: Kept, home: TopicPartition) -> bool:
+    return bool(_are_same(rows, kept).all() and are_at_home(rows, kept.returned, home).all())
+
+
+def _have_all(flags: "NDArray[np.bool_]", first: "NDArray[np.int64]", stop: "NDArray[np.int64]") -> "NDArray[np.bool_]":
+    """Whether all flags between these places are true."""
+    import numpy as np
+
+    before = np.append(0, np.cumsum(flags))
+    found: NDArray[np.bool_] = before[stop] - before[first] == stop - first
+    return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Run:
     """A run's batches, and its rows: those of the batch `i` are `first[i]` … `stop[i] - 1`. It goes on as it came where
-    it is `whole`."""
+    it is `whole`; of a `plain` one no record was changed or sent elsewhere. `are_same` says which rows say so of
+    theirs."""
 
     rows: pa.RecordBatch
+    are_same: "NDArray[np.bool_]"
     kept: Kept
     headers: "Headers"
     offsets: "NDArray[np.int64]"
     first: "NDArray[np.int64]"
     stop: "NDArray[np.int64]"
     whole: "NDArray[np.bool_]"
+    plain: "NDArray[np.bool_]"
     are_distinct: bool
     are_timely: bool
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, kept: Kept, limits: "Limits") -> Self:
+    def of(
+        cls,
+        rows: pa.RecordBatch,
+        kept: Kept,
+        home: TopicPartition,
+        limits: "Limits",
+        are_same: "NDArray[np.bool_]",
+    ) -> Self:
         import numpy as np
 
         from sparkmirror.batch.any_format import first_offsets
@@ -116,14 +173,16 @@ class _Run:
         distinct = np.append(0, np.cumsum(np.diff(offsets, prepend=-1) != 0))
         whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
         whole &= distinct[stop] - distinct[first] == table[:, RECORDS]
-        whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & kept.returned.isdisjoint(CARRIED_COLUMNS)
+        whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & _have_all(are_same, first, stop)
+        plain = _have_all(are_same & are_at_home(rows, kept.returned, home), first, stop)
         whole &= table[:, TOTAL_BYTES] <= limits.max_batch_bytes
         if limits.codec is not None:
             whole &= headers.codecs == limits.codec
         timely = np.True_ if limits.clamp_to_ms is None else table[:, MAX_TIMESTAMP] <= limits.clamp_to_ms
         whole &= timely
         are_distinct = int(distinct[-1]) == len(offsets)
-        return cls(rows, kept, headers, offsets, first, stop, whole, are_distinct, bool(timely.all()))
+        parts = rows, are_same, kept, headers, offsets, first, stop, whole, plain
+        return cls(*parts, are_distinct, bool(timely.all()))
 
     def as_it_came(self, row: int) -> Part:
         from sparkmirror.batch.headers import POSITION, TOTAL_BYTES
@@ -139,9 +198,9 @@ class _Run:
         from sparkmirror.batch.headers import RECORDS, TOTAL_BYTES
         from sparkmirror.batch.picking import pick
 
-        if self.kept.returned or not (self.are_distinct and self.are_timely):
+        if not (self.plain[row] and self.are_distinct and self.are_timely):
             return None
-        mixed = self._mixed(row)
+        mixed = self._until(row, self.whole | ~self.plain)
         if are_old(mixed)[row:].any():
             return None
         table = mixed.table[row:]
@@ -157,34 +216,44 @@ class _Run:
             return None
         return Part(self._rows(row, reached), piece=piece), reached
 
+    def as_rows_say(self, row: int) -> tuple[Part, int]:
+        """The records from this batch on, where rows have all of them."""
+        reached = len(self._until(row, self.whole))
+        own = self._rows(row, reached)
+        return Part(own, columns_of(own)), reached
+
     def restore(self, row: int) -> tuple[Part, int]:
         """The records from this batch on, with what was set in place of what they had."""
         from sparkmirror.batch.any_format import decode_alike
 
-        kept = self.kept
+        kept, mixed = self.kept, self._until(row, self.whole)
         columns, reached = decode_alike(
-            kept.payload, self._mixed(row), row, bound=kept.bound, enough_bytes=_CHUNK_BYTES, are_checked=True
+            kept.payload, mixed, row, bound=kept.bound, enough_bytes=_CHUNK_BYTES, are_checked=True
         )
         own = self._rows(row, reached)
-        return Part(own, _restore(own, columns, kept.returned)), reached
+        are_same = self.are_same[self.first[row] : self.stop[reached - 1]]
+        return Part(own, _restore(own, columns, kept.returned, are_same)), reached
 
-    def _mixed(self, row: int) -> "Headers":
-        """The batches up to the next one that goes on as it came."""
-        behind = self.whole[row:].nonzero()[0]
+    def _until(self, row: int, ends: "NDArray[np.bool_]") -> "Headers":
+        """The batches up to the next one of these."""
+        behind = ends[row:].nonzero()[0]
         return self.headers.rows(0, row + int(behind[0])) if len(behind) else self.headers
 
     def _rows(self, row: int, reached: int) -> pa.RecordBatch:
         return self.rows.slice(self.first[row], self.stop[reached - 1] - self.first[row])
 
 
-def join_few(rows: Sequence[pa.RecordBatch], kept: Kept, limits: "Limits") -> Piece | None:
-    """The records of all rows as one batch, without kernels, where their run is a few small batches. Of a flow that
-    sets nothing. A mirror that has caught up has a record or two at a time. None where that is not so."""
+def join_few(rows: Sequence[pa.RecordBatch], kept: Kept, home: TopicPartition, limits: "Limits") -> Piece | None:
+    """The records of all rows as one batch, without kernels, where their run is a few small batches, and all are as
+    they came and stay at `home`. A mirror that has caught up has a record or two at a time. None where that is not
+    so."""
     import numpy as np
 
     from sparkmirror.batch.encoding import find_spans
 
     if not kept.payload or len(kept.payload) > JOINED_BYTES_MAX:
+        return None
+    if kept.returned and not all(_are_plain(batch, kept, home) for batch in rows):
         return None
     batches = leading_batches(kept.payload)
     if sum([len(data) for data, _ in batches]) != len(kept.payload):
@@ -226,7 +295,9 @@ def decode_batch(batch: memoryview, bound: Bound) -> "Columns":
     return decode(batch, 0, len(batch), max_bytes=bound.bytes_max, bound=bound)
 
 
-def _restore(rows: pa.RecordBatch, columns: "Columns", returned: Collection[str]) -> "Columns":
+def _restore(
+    rows: pa.RecordBatch, columns: "Columns", returned: Collection[str], are_same: "NDArray[np.bool_]"
+) -> "Columns":
     """The records that the rows stand for, with what was set in place of what they had."""
     import numpy as np
 
@@ -242,6 +313,9 @@ def _restore(rows: pa.RecordBatch, columns: "Columns", returned: Collection[str]
     timestamps = picked.timestamps
     if "timestamp" in returned:
         timestamps = np.array(rows.column("timestamp").fill_null(-1).to_numpy())
+    if are_same.any():
+        places[are_same] = picked.places[are_same]
+        timestamps = np.where(are_same, picked.timestamps, timestamps)
     joined = content[0] if len(content) == 1 else np.concatenate(content)
     return replace(picked, content=joined, timestamps=timestamps, places=places)
 

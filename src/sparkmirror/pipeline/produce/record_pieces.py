@@ -13,7 +13,7 @@ from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.rewrite import Limits, clamp
 from sparkmirror.errors import RecordTooLarge, SparkMirrorError
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.kept_records import Kept, Part, as_piece, decode_batch, join, join_few
+from sparkmirror.pipeline.produce.kept_records import Kept, Part, are_at_home, as_piece, decode_batch, join, join_few
 from sparkmirror.pipeline.relay.options import CONTENT_COLUMNS
 from sparkmirror.policy.naming import can_hold_data
 
@@ -63,24 +63,24 @@ def make_pieces(
     """The records of `rows` (columns of `pipeline.relay.schema`, written form), all of one run, as batches, in their
     order per partition.
 
-    A batch that goes where it belongs, with all its records, and of which nothing was set stays as it came, if it is as
-    it is `asked` to be. Raises Unroutable for a topic that cannot be, and what `pipeline.produce.kept_records.join` and
+    A batch that goes where it belongs, with all its records as they came, stays as it came, if it is as it is `asked`
+    to be. Raises Unroutable for a topic that cannot be, and what `pipeline.produce.kept_records.join` and
     `sizes` raise.
     """
     if not any(batch.num_rows for batch in rows):
         return ()
     home = TopicPartition(origin.remote_topic, origin.source.partition)
     limits = asked(home.topic)
-    if not kept.returned and (piece := join_few(rows, kept, limits)) is not None:
+    if (piece := join_few(rows, kept, home, limits)) is not None:
         return ((home, piece),)
     _check_size(rows, kept.returned, origin)
     whole = rows[0] if len(rows) == 1 else pa.concat_batches(rows)
     pieces: list[tuple[TopicPartition, Piece]] = []
-    for part in join(whole, kept, origin.codec, limits, BATCH_BYTES_MAX):
+    for part in join(whole, kept, home, origin.codec, limits, BATCH_BYTES_MAX):
         if part.piece is not None:
             pieces.append((home, part.piece))
             continue
-        if part.columns is None and _stays_home(part.rows, kept.returned, origin):
+        if part.columns is None and are_at_home(part.rows, kept.returned, home).all():
             pieces.append((home, _as_it_came(part)))
             continue
         columns = decode_batch(part.batch, kept.bound) if part.columns is None else part.columns
@@ -114,13 +114,6 @@ def _last_offset(rows: Sequence[pa.RecordBatch]) -> int:
 def _as_it_came(part: Part) -> "Piece":
     first, records = part.rows.column("offset")[0].as_py(), part.rows.num_rows
     return as_piece(bytearray(part.batch), (Span(first, records),), records)
-
-
-def _stays_home(rows: pa.RecordBatch, returned: frozenset[str], origin: Origin) -> bool:
-    import pyarrow.compute as pc
-
-    home = {"target_topic": origin.remote_topic, "target_partition": origin.source.partition}
-    return all(pc.all(pc.equal(rows.column(name), there)).as_py() for name, there in home.items() if name in returned)
 
 
 def _lanes(

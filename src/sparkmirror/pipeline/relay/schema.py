@@ -49,6 +49,8 @@ the writer takes from them what no step of the flow reads or changes, which a re
                       the codec of the run's last batch
     offset            source offset of the record; on refused rows with a lease, of the first record that is refused
     timestamp         of the record, ms since the epoch, if a step reads it
+    payload           empty on record rows that say that no step has changed key, value, headers or timestamp: then the
+                      first three are null, unless steps set all of them, and the writer has them from the batches
     key, value        as they are, if a step reads them; null is absent
     headers           likewise, in their order, repeated names too; a name's bytes pass unchecked
     target_topic      added by the flow's plan, if a step sets it: where the record goes

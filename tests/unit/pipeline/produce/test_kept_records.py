@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.batch.witnesses import source_offsets
 
 from sparkmirror.batch import picking
 from sparkmirror.batch.header import Codec, parse_header
+from sparkmirror.batch.joining import JOINED_BYTES_MAX
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.rewrite import Limits
@@ -21,9 +22,10 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.record_rows import Decoding
 from sparkmirror.pipeline.produce import kept_records, record_pieces
 from sparkmirror.pipeline.produce.kept_records import Kept, _Run
-from sparkmirror.pipeline.produce.record_pieces import Origin, make_pieces
-from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, RETURNED_COLUMNS
+from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces
+from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
 from sparkmirror.pipeline.relay.schema import RECORD, RUN, Row, written_columns
+from sparkmirror.policy.partitioner import murmur2_partition
 
 HOME = TopicPartition("A.orders", 1)
 ORIGIN = Origin(TopicPartition("orders", 1), "A.orders", Codec.LZ4)
@@ -214,6 +216,103 @@ def _records(pieces: Any) -> list[tuple[int, bytes | None, bytes | None, Any, in
         for offset, one in zip(offsets, decode_records(piece.data), strict=True):
             found.append((offset, one.key, one.value, one.headers, one.timestamp))
     return found
+
+
+HOW = st.sampled_from(["same"] * 12 + ["set", "dropped", "elsewhere", "several"])
+ELSEWHERE = TopicPartition("x", 1)
+
+
+def _changed(rows: pa.RecordBatch, hows: dict[int, str], returned: frozenset[str]) -> pa.RecordBatch:
+    """What Spark gives back where each record has a fate of its own."""
+    offsets = _offsets(rows)
+    times = [{"dropped": 0, "several": 2}.get(hows[at], 1) for at in offsets]
+    rows = rows.take(pa.array(np.repeat(np.arange(len(rows)), times)))
+    fates = [hows[at] for at in _offsets(rows)]
+    same = [fate not in ("set", "several") for fate in fates]
+    columns: dict[str, list[Any]] = {name: rows.column(name).to_pylist() for name in rows.schema.names}
+    columns["payload"] = [b"" if one else None for one in same]
+    for at, is_same in enumerate(same):
+        for name in returned & CARRIED_COLUMNS:
+            if not is_same:
+                columns[name][at] = {"headers": [], "timestamp": 77}.get(name, SET_KEY)
+            elif name != "timestamp" and not returned >= CONTENT_COLUMNS:
+                columns[name][at] = None
+        columns["target_topic"][at] = ELSEWHERE.topic if fates[at] == "elsewhere" else HOME.topic
+        columns["target_partition"][at] = 1
+    arrays = [pa.array(columns[name], rows.schema.field(name).type) for name in columns]
+    made = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+    return _without(made, CARRIED_COLUMNS.difference(written_columns(returned)))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_whatever_becomes_of_some_records_batches_without_them_stay_as_they_came(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.sampled_from([1, 3, 9, 12]), min_size=1, max_size=6))
+    codec = data.draw(st.sampled_from([Codec.NONE, Codec.LZ4]))
+    firsts = list(accumulate(sizes, initial=0))
+    batches = [batch_of(first, size, codec) for first, size in zip(firsts, sizes, strict=False)]
+    payload = b"".join(batches)
+    hows = {at: data.draw(HOW) for at in range(firsts[-1])}
+    carried = data.draw(st.sets(st.sampled_from(sorted(CARRIED_COLUMNS)), min_size=1))
+    returned = frozenset(carried) | {"target_topic", "target_partition"}
+    run = Row(RUN, "orders", 1, 0, 10_000, payload=payload)
+    came = [_aimed(one) for one in Decoding().records(run, memoryview(payload)) if one.column(0)[0].as_py() == RECORD]
+    rows = [_changed(one, hows, returned) for one in came]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_records, "_WHOLE_BYTES_MIN", 500)
+        made = make_pieces(rows, Kept(memoryview(payload), returned), ORIGIN, lambda *_: 2)
+
+    where = {"elsewhere": ELSEWHERE, "dropped": None}
+    for place in (HOME, ELSEWHERE):
+        wanted = []
+        for one in (one for batch in batches for one in decode_records(batch)):
+            how = hows[one.offset]
+            record = (one.offset, one.key, one.value, one.headers, one.timestamp)
+            if how in ("set", "several"):
+                record = (
+                    one.offset,
+                    SET_KEY if "key" in returned else one.key,
+                    SET_KEY if "value" in returned else one.value,
+                    () if "headers" in returned else one.headers,
+                    77 if "timestamp" in returned else one.timestamp,
+                )
+            if where.get(how, HOME) == place:
+                wanted += [record] * (1 + (how == "several"))
+        assert _records([one for one in made if one[0] == place]) == wanted
+    passed = {bytes(piece.data[8:]) for target, piece in made if target == HOME}
+    if len(payload) > JOINED_BYTES_MAX or not {"same", "dropped"}.issuperset(hows.values()):  # else they are joined
+        for first, size, batch in zip(firsts, sizes, batches, strict=False):
+            if len(batch) >= 500 and all(hows[at] == "same" for at in range(first, first + size)):
+                assert batch[8:] in passed
+
+
+def test_small_batches_of_unchanged_records_are_picked_without_being_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to one of which a record was changed; a few of them are joined without kernels."""
+    returned = frozenset({"value", "target_topic"})
+    monkeypatch.setattr(_Run, "restore", None)
+    payload = b"".join(batch_of(at, 5, Codec.NONE) for at in range(0, 500, 5))
+    run = Row(RUN, "orders", 1, 0, 10_000, payload=payload)
+    came = [_aimed(one) for one in Decoding().records(run, memoryview(payload)) if one.column(0)[0].as_py() == RECORD]
+    rows = [_changed(one, dict.fromkeys(range(500), "same"), returned) for one in came]
+    made = make_pieces(rows, Kept(memoryview(payload), returned), NOT_PACKED, no_sizes)
+    assert sum(piece.records for _, piece in made) == 500 and len(made) < 5
+    monkeypatch.setattr(record_pieces, "join", None)
+    few = payload[: len(batch_of(0, 5, Codec.NONE)) * 4]
+    first = rows[0].slice(0, 20)
+    ((_, piece),) = make_pieces([first], Kept(memoryview(few), returned), NOT_PACKED, no_sizes)
+    assert piece.records == 20
+
+
+def test_a_record_without_a_place_does_not_pass_with_the_batch_that_it_came_in() -> None:
+    """A null is no place: nobody may take it for the one that mirrors its own."""
+    payload = batch_of(0, 20, Codec.NONE)
+    rows = pa.record_batch({"offset": pa.array(np.arange(20)), "target_topic": pa.nulls(20, pa.string())})
+    with pytest.raises(Unroutable, match="offset 0 no topic"):
+        make_pieces([rows], Kept(memoryview(payload), frozenset({"target_topic"})), NOT_PACKED, no_sizes)
+    rows = pa.record_batch({"offset": pa.array(np.arange(20)), "target_partition": pa.nulls(20, pa.int32())})
+    kept = Kept(memoryview(payload), frozenset({"target_partition"}))
+    placed = {where.partition for where, _ in make_pieces([rows], kept, NOT_PACKED, lambda *_: 3)}
+    assert placed == {murmur2_partition(b"k%d" % at, 3) for at in range(20)}
 
 
 def test_a_whole_batch_that_goes_elsewhere_may_take_what_the_flow_says() -> None:
