@@ -33,7 +33,6 @@ _SETTLE_SECONDS_MAX = 5.0
 ALL_SECONDS_MAX = 30.0
 _MISSING_SECONDS = 2.0
 """A broker may report a new topic this much later than another broker."""
-_HEAR_SECONDS_MAX = 2.0
 _POLL_SECONDS = 0.02
 _POLL_SECONDS_MAX = 0.1
 
@@ -44,7 +43,7 @@ class Admin:
     def __init__(self, connection: ClusterConnection) -> None:
         self.connection = connection
         self._lists: dict[bytes, dict[str, Topic]] = {}
-        self._witnesses = Witnesses(lambda names, node: self._metadata(names, node_id=node, seconds_max=_HEAR_SECONDS_MAX))
+        self._witnesses = Witnesses(self._metadata)
 
     def __enter__(self) -> Self:
         return self

@@ -14,12 +14,13 @@ from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID
 
 FEW: Final = 3
 _MOST: Final = 5
+_SECONDS_MAX: Final = 2.0
 
 
 class Witnesses:
-    """Of one cluster. `ask` puts a question about these topics, or all, to the broker with that node id."""
+    """Of one cluster. `ask` puts a question about topics, or about all, to the broker `node_id`, for `seconds_max`."""
 
-    def __init__(self, ask: Callable[[list[str] | None, int], Any]) -> None:
+    def __init__(self, ask: Callable[..., Any]) -> None:
         self._ask = ask
         self._turn = 0
 
@@ -31,7 +32,7 @@ class Witnesses:
         found = []
         for node_id in [nodes[(self._turn + at * step) % len(nodes)] for at in range(min(most, len(nodes)))]:
             with suppress(ClusterError):
-                found.append(self._ask(names, node_id))
+                found.append(self._ask(names, node_id=node_id, seconds_max=_SECONDS_MAX))
         return found
 
 
@@ -57,25 +58,20 @@ def _take_newest_leaders(metadata: Any, others: Iterable[Any]) -> None:
 
 
 def _take_likely_topics(metadata: Any, others: Sequence[Any]) -> None:
-    """Puts into an answer what most of the others say of a topic: a broker that is cut off from the others, or has just
-    woken up, shows a former one of that name, or does not know a new one. Topics without an id are not compared."""
+    """Puts into an answer the topic of that name that most of the others show: a broker that is cut off from the others,
+    or has just woken up, shows a former one. One that others do not know stays: its leader decides. Topics without an id
+    are not compared."""
     by_name = [{topic.name: topic for topic in answer.topics} for answer in others]
     for at, topic in enumerate(metadata.topics):
         said = [known[topic.name] for known in by_name if topic.name in known]
-        shown = Counter(map(_shown, said))
-        for identity, count in shown.items():
-            if identity is not None and 2 * count > len(by_name) and identity != _shown(topic):
-                metadata.topics[at] = next(one for one in said if _shown(one) == identity)
+        shown = Counter(one.topic_id for one in said if _has_id(one))
+        for topic_id, count in shown.items():
+            if 2 * count > len(by_name) and not (_has_id(topic) and topic.topic_id == topic_id):
+                metadata.topics[at] = next(one for one in said if _has_id(one) and one.topic_id == topic_id)
 
 
-def _shown(topic: Any) -> UUID | int | None:
-    """The id of a topic, or that it does not exist; None where that is not known."""
-    if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        return UNKNOWN_TOPIC_OR_PARTITION
-    if topic.error_code != NO_ERROR or topic.topic_id in (None, NO_TOPIC_ID):
-        return None
-    found: UUID = topic.topic_id
-    return found
+def _has_id(topic: Any) -> bool:
+    return topic.error_code == NO_ERROR and topic.topic_id not in (None, NO_TOPIC_ID)
 
 
 def _add_missing(metadata: Any, others: Sequence[Any]) -> None:
@@ -95,6 +91,6 @@ def _add_missing(metadata: Any, others: Sequence[Any]) -> None:
 
 def _identified(metadata: Any) -> Iterator[tuple[tuple[UUID, int], Any]]:
     for topic in metadata.topics:
-        if topic.error_code == NO_ERROR and topic.topic_id not in (None, NO_TOPIC_ID):
+        if _has_id(topic):
             for partition in topic.partitions:
                 yield (topic.topic_id, partition.partition_index), partition
