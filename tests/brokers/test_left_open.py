@@ -5,6 +5,7 @@ partition that its coordinator does not know: that one gets no marker when the t
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from tests.faults.one_task import Mirrored, OneTask
 
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin, open_tail
@@ -30,8 +32,10 @@ from sparkmirror.kafka.wire.data_requests import (
 from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.lookup import dial_leader, look_up
 from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction, look
+from sparkmirror.kafka.wire.transaction import Transaction
 from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.records.left_open import LeftOpen
 from sparkmirror.testing.kafka import KafkaCluster
 
 _PRODUCE = 0
@@ -160,6 +164,39 @@ def test_a_leader_of_an_epoch_that_is_over_is_not_believed(holder: Holder) -> No
     looked = look(holder.settings, epochs, [holder.left], holder.identity.producer_id)
     assert not looked.open and not looked.refused
     assert f"{holder.left} has no leader" in looked.problem
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+def test_a_transactional_write_ends_what_an_earlier_one_has_left_open(
+    holder: Holder, credulous: Cluster, was_committed: bool
+) -> None:
+    earlier = holder.identity
+    holder.write(b"1", b"2")
+    holder.end(holder.known, commits=was_committed)
+    with closing(_begun(holder)) as transaction:
+        committed = [earlier] if was_committed else [ProducerIdentity(earlier.producer_id, earlier.epoch - 1)]
+        LeftOpen(holder.settings, transaction, committed, 30.0).clear(holder.left.topic)
+    assert holder.look() is None
+    wait_until(lambda: holder.stable_end() == 3, "the stable end is behind the marker")
+    assert _read(credulous, holder.left) == ([b"1", b"2"] if was_committed else [])
+
+
+def test_a_transactional_write_that_meets_it_late_is_aborted_and_can_be_repeated(holder: Holder) -> None:
+    holder.write(b"1", b"2")
+    holder.end(holder.known, commits=False)
+    with closing(_begun(holder)) as transaction:
+        transaction.add({holder.known})
+        left_open = LeftOpen(holder.settings, transaction, [], 30.0)
+        with pytest.raises(ClusterError, match=r"lay open in .*-left-0"):
+            left_open.clear(holder.left.topic)
+        assert not transaction.is_begun
+        left_open.clear(holder.left.topic)
+
+
+def _begun(holder: Holder) -> Transaction:
+    transaction = Transaction(holder.settings, holder.name, 60_000, 30.0)
+    transaction.begin()
+    return transaction
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
 from sparkmirror.batch.columns import decode
 from sparkmirror.batch.encoding import encode
@@ -25,8 +26,9 @@ from sparkmirror.kafka.wire.link import Link, dial
 from sparkmirror.kafka.wire.lookup import ClusterView
 from sparkmirror.kafka.wire.producer_ids import fresh_producer
 from sparkmirror.kafka.wire.transaction import Transaction
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.produce.answers import MESSAGE_TOO_LARGE, BatchOutcome, describe, judge, leaves_doubt
+from sparkmirror.records.left_open import LeftOpen
 
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 1.0
@@ -63,16 +65,22 @@ class _Request:
 
 class BatchProducer:
     """For one thread. `appended` has what was acknowledged by all replicas in sync. All goes into the `transaction` if
-    there is one, which the caller ends."""
+    there is one, which the caller ends, and behind what is `left_open`."""
 
     def __init__(
-        self, settings: ClientSettings, delivery_seconds: float, transaction: Transaction | None = None
+        self,
+        settings: ClientSettings,
+        delivery_seconds: float,
+        transaction: Transaction | None = None,
+        left_open: LeftOpen | None = None,
     ) -> None:
         self.appended: dict[TopicPartition, Appended] = {}
         self._settings = settings
         self._search = LeaderSearch(settings)
         self._delivery_seconds = delivery_seconds
         self._transaction = transaction
+        self._left_open = left_open
+        self._topic_ids: dict[str, UUID] = {}
         self._identity = fresh_producer(settings) if transaction is None else transaction.identity
         self._sequences: dict[TopicPartition, int] = {}
         self._view = ClusterView()
@@ -101,6 +109,8 @@ class BatchProducer:
                     f"Cluster {self._settings.alias}: records cannot go to topic {topic}: {error_name(code)}.",
                     "Create the topic first, and grant WRITE and DESCRIBE on it.",
                 )
+        if self._left_open is not None:
+            self._left_open.clear(topic)
         return found
 
     def send(self, batches: Mapping[TopicPartition, Piece]) -> None:
@@ -127,6 +137,33 @@ class BatchProducer:
             if self._waiting:
                 self._post()
 
+    def check_topics(self) -> None:
+        """Whether those that were written to are still there, before the transaction is committed. Brokers take what
+        comes behind for a topic of the same name. Raises ClusterError."""
+        pause, ends_at = _PAUSE_SECONDS, time.monotonic() + self._delivery_seconds
+        appears_at = time.monotonic() + _APPEARS_SECONDS
+        topics = {where.topic for where in self.appended}
+        while True:
+            self._is_stalled = False
+            self._try_look_up(topics)
+            if not self._is_stalled:
+                gone = sorted(topics - self._view.sizes.keys())
+                if not gone:
+                    return
+                if time.monotonic() > appears_at:
+                    raise self._lost(gone[0])
+            elif time.monotonic() + pause > ends_at:
+                raise ClusterUnreachable(f"The topics of a transaction cannot be looked up: {self._problem}.")
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+    def _lost(self, where: TopicPartition | str) -> ClusterError:
+        return ClusterError(
+            f"Records of the transaction that {where} had acknowledged are there no more: the topic was deleted, or "
+            "made again, or its log was cut. Nothing of the transaction is committed.",
+            "Repeat the write.",
+        )
+
     def _late(self) -> ClusterUnreachable:
         why = f": {self._problem.rstrip('.')}" if self._problem else ""
         return ClusterUnreachable(
@@ -141,7 +178,7 @@ class BatchProducer:
         if self._transaction is not None:
             self._transaction.add(self._waiting)
         if any(where not in self._view.leaders for where in self._waiting):
-            self._try_look_up()
+            self._try_look_up({where.topic for where in self._waiting} | self._view.sizes.keys())
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for where in self._waiting:
             node = self._view.leaders.get(where)
@@ -234,7 +271,10 @@ class BatchProducer:
             del self._waiting[where]
         self._sequences[where] = (self._sequences.get(where, 0) + piece.records) % _SEQUENCES
         end = base_offset + piece.records if base_offset >= 0 else -1
-        self.appended.setdefault(where, Appended()).add(Appended(piece.records, base_offset, end))
+        appended = self.appended.setdefault(where, Appended())
+        if self._transaction is not None and 0 <= base_offset < appended.next_offset:
+            raise self._lost(where)
+        appended.add(Appended(piece.records, base_offset, end))
 
     def _stall(self, problem: str) -> None:
         self._is_stalled, self._problem = True, problem
@@ -249,14 +289,26 @@ class BatchProducer:
             link.socket.settimeout(self._settings.request_timeout_seconds + _MARGIN_SECONDS)
         return link
 
-    def _try_look_up(self) -> None:
+    def _try_look_up(self, topics: set[str]) -> None:
         try:
-            self._look_up({where.topic for where in self._waiting} | self._view.sizes.keys())
+            self._look_up(topics)
         except (ClusterUnreachable, ProtocolError) as problem:
             self._stall(str(problem.args[0]))
 
     def _look_up(self, topics: set[str]) -> None:
         self._view = self._search.look_up(topics)
+        if self._transaction is not None:
+            self._transaction.know_brokers(self._view.brokers.values())
+            self._check_ids()
+
+    def _check_ids(self) -> None:
+        """Raises ClusterError where a topic that has records of the transaction was made again."""
+        written = {where.topic for where in self.appended} | {where.topic for where in self._doubtful}
+        for topic, topic_id in self._view.topic_ids.items():
+            known = self._topic_ids.get(topic, topic_id)
+            if topic in written and known != topic_id and NO_TOPIC_ID not in (known, topic_id):
+                raise self._lost(topic)
+            self._topic_ids[topic] = topic_id
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
         """Looks their leaders up again before they are used."""
