@@ -1,7 +1,19 @@
 #!/bin/sh
-# What the image runs: `executor` is said by Spark on Kubernetes to the pods that it makes, all else is for sparkmirror.
-# The variables are those that Spark 4.3 gives an executor's pod.
+# What the image runs: `executor` and `driver` are said by Spark on Kubernetes to the pods that it makes, all else is for
+# sparkmirror. The variables are those that Spark 4.3 gives an executor's pod.
 set -eu
+if [ "${1:-}" = driver ]; then
+  # driver --properties-file … --class org.apache.spark.deploy.PythonRunner local:///opt/sparkmirror/driver.py FILE …
+  # Spark's own image starts the JVM here, which starts Python. In this one Python starts the JVM, as everywhere else: so
+  # SIGTERM reaches the mirror, which stops in order, and its exit status is the pod's. The settings are in a file.
+  shift
+  while [ "${1#--}" != "$1" ]; do
+    shift 2
+  done
+  main=${1#local://}
+  shift
+  exec python3 "$main" "$@"
+fi
 if [ "${1:-}" != executor ]; then
   exec sparkmirror "$@"
 fi

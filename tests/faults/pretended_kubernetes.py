@@ -1,38 +1,48 @@
 """As much of Kubernetes' API as Spark uses, in this process: pods that Spark makes run as processes of this machine.
 
-What a pod's container would run is deploy/container/entrypoint.sh with the pod's own arguments and environment.
+What a pod's container would run is deploy/container/entrypoint.sh with the pod's own arguments and environment
+(`pretended_pods`).
 """
 
 import json
-import os
 import subprocess
 import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qs, urlsplit
 
-ENTRYPOINT = Path(__file__).parents[2] / "deploy" / "container" / "entrypoint.sh"
-_FIELDS = {"status.podIP": "127.0.0.1", "status.hostIP": "127.0.0.1"}
-_END_SECONDS_MAX = 20
+from tests.faults.pretended_pods import LOOPBACK, NAMESPACE, start_pod
+
+_END_SECONDS_MAX = 60
+_LOOK_SECONDS = 0.2
+_APPLY = "application/apply-patch+yaml"
+_TIME = "2026-01-01T00:00:00Z"
 
 
 class PretendedKubernetes:
-    """A namespace; in a `with` block, which leaves no process behind. `made` are the pods as Spark asked for them, and
-    `asked` what a role must allow for that: verb and resource."""
+    """A namespace; in a `with` block, which leaves no process behind. `made` are the pods as Spark asked for them,
+    `requests` all that was asked, and `asked` what a role must allow for that, by the host that it was asked at: verb
+    and resource. `statuses` are the exit statuses of pods that ended, by name."""
 
     def __init__(self, directory: Path, path: str) -> None:
         """Pods run in `directory` and find programs along `path`."""
         self._directory = directory
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._objects: dict[str, dict[str, Any]] = {}
+        self._count = 0
         self.made: list[dict[str, Any]] = []
-        self.asked: set[tuple[str, str]] = set()
+        self.requests: list[str] = []
+        self.asked: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        self.statuses: dict[str, int] = {}
         handler = type("Handler", (_Handler,), {"cluster": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), handler)
         self._server.daemon_threads = True
 
     def __enter__(self) -> Self:
@@ -45,38 +55,69 @@ class PretendedKubernetes:
         for name in list(self._children):
             self.end(name)
 
+    def url(self, host: str = LOOPBACK) -> str:
+        return f"http://{host}:{self._server.server_address[1]}"
+
     @property
     def master(self) -> str:
-        return f"k8s://http://127.0.0.1:{self._server.server_address[1]}"
+        return f"k8s://{self.url()}"
 
     def create(self, kind: str, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Also where there is one of the name: as `apply` does it."""
         with self._lock:
             made = json.loads(json.dumps(wanted))
             meta = made["metadata"]
-            meta.setdefault("name", f"{meta.get('generateName', kind)}{len(self._objects)}")
-            meta |= {"uid": f"uid-{len(self._objects)}", "namespace": "mirrors", "resourceVersion": "1"}
-            meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
+            meta.setdefault("name", f"{meta.get('generateName', kind)}{self._count}")
+            meta |= {"uid": f"uid-{self._count}", "namespace": NAMESPACE, "resourceVersion": "1"}
+            meta["creationTimestamp"] = _TIME
+            self._count += 1
             self._objects[f"{kind}/{meta['name']}"] = made
             if kind == "pods":
                 self.made.append(wanted)
-                self._children[meta["name"]] = self._start(made)
-                made["status"] = {"phase": "Running", "podIP": "127.0.0.1", "startTime": "2026-01-01T00:00:00Z"}
+                made["status"] = {"phase": "Pending"}
+            self._start_pods()
             return made
 
+    def _start_pods(self) -> None:
+        """All that have what they mount."""
+        for key, pod in list(self._objects.items()):
+            if key.startswith("pods/") and pod["status"]["phase"] == "Pending":
+                child = start_pod(pod, self._objects, self._directory, self._path)
+                if child is not None:
+                    self._children[pod["metadata"]["name"]] = child
+                    ready = [{"type": "Ready", "status": "True"}]
+                    pod["status"] = {"phase": "Running", "podIP": LOOPBACK, "startTime": _TIME, "conditions": ready}
+
     def find(self, kind: str, name: str) -> dict[str, Any] | None:
-        return self._objects.get(f"{kind}/{name}")
-
-    def list(self, kind: str) -> dict[str, Any]:
         with self._lock:
-            items = [made for key, made in self._objects.items() if key.startswith(f"{kind}/")]
-        return {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+            self._look_at_pods()
+            return self._objects.get(f"{kind}/{name}")
 
-    def delete(self, kind: str, name: str | None) -> None:
-        keys = [key for key in list(self._objects) if key == f"{kind}/{name}" or (name is None and kind in key)]
-        for key in keys:
-            self._objects.pop(key, None)
-            if kind == "pods":
-                self.end(key.partition("/")[2])
+    def list(self, kind: str, selector: str = "", name: str = "") -> list[dict[str, Any]]:
+        with self._lock:
+            self._look_at_pods()
+            items = [made for key, made in self._objects.items() if key.startswith(f"{kind}/{name}")]
+        return [made for made in items if _is_selected(made["metadata"].get("labels") or {}, selector)]
+
+    def _look_at_pods(self) -> None:
+        for name, child in list(self._children.items()):
+            pod, status = self._objects.get(f"pods/{name}"), child.poll()
+            if pod is not None and status is not None:
+                self.statuses[name] = status
+                pod["status"] = {**pod["status"], **_ended(pod, status)}
+
+    def delete(self, kind: str, name: str) -> None:
+        """What the object owns goes with it."""
+        with self._lock:
+            made = self._objects.pop(f"{kind}/{name}", None)
+        if made is None:
+            return
+        if kind == "pods":
+            self.end(name)
+        for key, other in list(self._objects.items()):
+            owners = other["metadata"].get("ownerReferences") or ()
+            if any(one["uid"] == made["metadata"]["uid"] for one in owners):
+                self.delete(*key.split("/"))
 
     def end(self, name: str) -> None:
         """As Kubernetes ends a pod: asked first, then killed."""
@@ -89,27 +130,28 @@ class PretendedKubernetes:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+        self.statuses[name] = child.returncode
 
     def said(self) -> str:
         """What all pods have written."""
         return "\n".join(file.read_text(errors="replace") for file in sorted(self._directory.glob("pod-*.log")))
 
-    def _start(self, pod: dict[str, Any]) -> subprocess.Popen[bytes]:
-        name = pod["metadata"]["name"]
-        (container,) = pod["spec"]["containers"]
-        environment = {**os.environ, **{one["name"]: _value(one, name) for one in container["env"]}}
-        environment |= {"PATH": self._path, "SPARK_LOCAL_DIRS": str(self._directory / name)}
-        with (self._directory / f"pod-{name}.log").open("wb") as log:
-            return subprocess.Popen(
-                [str(ENTRYPOINT), *container["args"]],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._directory, env=environment,
-                start_new_session=True,
-            )  # fmt: skip
+
+def _is_selected(labels: dict[str, str], selector: str) -> bool:
+    """By equality, as Spark asks."""
+    for term in filter(None, selector.split(",")):
+        key, _, value = term.partition("=")
+        is_equal = labels.get(key.rstrip("!=")) == value.lstrip("=")
+        if is_equal == key.endswith("!"):
+            return False
+    return True
 
 
-def _value(variable: dict[str, Any], pod: str) -> str:
-    source = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-    return str(variable.get("value", "")) if source is None else _FIELDS.get(source, pod)
+def _ended(pod: dict[str, Any], status: int) -> dict[str, Any]:
+    (container,) = pod["spec"]["containers"]
+    state = {"terminated": {"exitCode": status, "reason": "Error" if status else "Completed", "finishedAt": _TIME}}
+    about = {"name": container["name"], "ready": False, "restartCount": 0, "image": container["image"], "imageID": ""}
+    return {"phase": "Failed" if status else "Succeeded", "containerStatuses": [{**about, "state": state}]}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -121,14 +163,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _target(self) -> tuple[str, str | None]:
         parts = urlsplit(self.path).path.strip("/").split("/")[4:]
         kind, name = (parts[0] if parts else ""), (parts[1] if len(parts) > 1 else None)
-        self.cluster.asked.add((self._verb(name), kind))
+        host = str(self.headers.get("Host")).partition(":")[0]
+        self.cluster.asked[host].add((self._verb(name), kind))
         return kind, name
+
+    def _query(self, key: str) -> str:
+        return parse_qs(urlsplit(self.path).query).get(key, [""])[0]
+
+    def _name(self) -> str:
+        """The one object that a list or a watch is for, if so."""
+        return self._query("fieldSelector").removeprefix("metadata.name=")
 
     def _verb(self, name: str | None) -> str:
         """As Kubernetes names it in roles."""
         if self.command == "GET":
-            is_watch = "watch" in parse_qs(urlsplit(self.path).query)
-            return "watch" if is_watch else "list" if name is None else "get"
+            return "watch" if self._query("watch") else "list" if name is None else "get"
         verbs = {"POST": "create", "PUT": "update", "PATCH": "patch"}
         return verbs.get(self.command, "deletecollection" if name is None else "delete")
 
@@ -141,33 +190,78 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _body(self) -> dict[str, Any]:
-        data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        return dict(json.loads(data or b"{}"))
+        data = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        self.cluster.requests.append(f"{self.command} {self.path}\n{data}")
+        return dict(json.loads(data or "{}"))
 
     def do_GET(self) -> None:
+        self._body()
         kind, name = self._target()
-        if "watch" in parse_qs(urlsplit(self.path).query):
-            self._answer(404, _status(404))  # Spark asks again every so often; it polls besides
+        if self._query("watch"):
+            self._watch(kind)
         elif name is None:
-            self._answer(200, self.cluster.list(kind))
+            items = self.cluster.list(kind, self._query("labelSelector"), self._name())
+            self._answer(
+                200, {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+            )
         else:
             found = self.cluster.find(kind, name)
             self._answer(200 if found else 404, found or _status(404))
 
+    def _watch(self, kind: str) -> None:
+        """One object, over plain HTTP. Of others Spark asks again every so often; it polls besides."""
+        name = self._name()
+        if self.headers.get("Upgrade") or not name:
+            self._answer(503 if name else 404, _status(503 if name else 404))  # a WebSocket is not spoken here
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in self._events(kind, name):
+            data = json.dumps(event).encode() + b"\n"
+            try:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            except OSError:  # nobody watches any more
+                return
+
+    def _events(self, kind: str, name: str) -> Iterator[dict[str, Any]]:
+        seen = ""
+        while (found := self.cluster.find(kind, name)) is not None:
+            now = json.dumps(found)
+            if now != seen:
+                yield {"type": "MODIFIED" if seen else "ADDED", "object": json.loads(now)}
+            seen = now
+            time.sleep(_LOOK_SECONDS)
+        yield {"type": "DELETED", "object": json.loads(seen or "{}")}
+
     def do_POST(self) -> None:
-        self._answer(201, self.cluster.create(self._target()[0], self._body()))
+        kind, _ = self._target()
+        body = self._body()
+        if self.cluster.find(kind, body["metadata"].get("name", "")):
+            self._answer(409, _status(409))
+        else:
+            self._answer(201, self.cluster.create(kind, body))
 
     def do_PATCH(self) -> None:
-        self._body()
+        body = self._body()
         kind, name = self._target()
         found = self.cluster.find(kind, name or "")
-        self._answer(200 if found else 404, found or _status(404))
+        if str(self.headers.get("Content-Type")).startswith(_APPLY):
+            self._answer(200, self.cluster.create(kind, body))
+        else:
+            self._answer(200 if found else 404, found or _status(404))
 
     do_PUT = do_PATCH
 
     def do_DELETE(self) -> None:
         self._body()
-        self.cluster.delete(*self._target())
+        kind, name = self._target()
+        names = [name] if name is not None else [
+            one["metadata"]["name"] for one in self.cluster.list(kind, self._query("labelSelector"))
+        ]  # fmt: skip
+        for one in names:
+            self.cluster.delete(kind, one)
         self._answer(200, _status(200))
 
     def log_message(self, format: str, *args: object) -> None:

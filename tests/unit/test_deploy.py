@@ -20,6 +20,7 @@ from sparkmirror.config.formats.files import read_mirror_file
 from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.errors import ConfigError, EnvironmentProblem
 from sparkmirror.spark.cluster import master_kind, read_settings
+from sparkmirror.spark.driver_pod import MAIN
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CONTAINERFILE = (DEPLOY / "container" / "Containerfile").read_text()
@@ -267,6 +268,26 @@ def test_the_driver_on_kubernetes_gets_the_settings_that_submit_understands() ->
     account = manifest("ServiceAccount", "on-spark.yaml")["metadata"]["name"]
     assert manifest("Deployment", "on-spark.yaml")["spec"]["template"]["spec"]["serviceAccountName"] == account
     assert manifest("RoleBinding", "on-spark.yaml")["subjects"][0]["name"] == account
+
+
+def test_a_driver_s_pod_starts_the_program_of_the_image_that_cluster_mode_names(tmp_path: Path) -> None:
+    """With the arguments that Spark 4.3 gives the pod."""
+    main = MAIN.removeprefix("local://")
+    assert f"COPY --chmod=644 deploy/container/driver.py {main}\n" in CONTAINERFILE
+    (python := tmp_path / "python3").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    python.chmod(0o755)
+    of_spark = [
+        "--properties-file",
+        "/opt/spark/conf/spark.properties",
+        "--class",
+        "org.apache.spark.deploy.PythonRunner",
+    ]
+    entry = str(DEPLOY / "container" / "entrypoint.sh")
+    shown = subprocess.run(
+        ["sh", entry, "driver", *of_spark, MAIN, "/etc/my file", "--once"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown.stdout.splitlines() == [main, "/etc/my file", "--once"]
 
 
 def test_the_strimzi_resource_can_be_used_and_only_what_is_for_connect_has_no_effect(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""`sparkmirror submit FILE --master URL`: mirrors on a Spark cluster, by `runtime.run`, and brings it the packages."""
+"""`sparkmirror submit FILE --master URL`: mirrors on a Spark cluster, by `runtime.run`, and brings it the packages.
+
+With `--deploy-mode cluster` all is done by `cli.cluster_mode`.
+"""
 
 import argparse
 import json
@@ -6,10 +9,11 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkmirror.cli import cluster_mode
 from sparkmirror.cli.file import add_debug, add_file_arguments, parse_file
 from sparkmirror.cli.output import add_format, add_log_format, answer, say, working
 from sparkmirror.cli.run import add_settings, mirror, plan_for, warnings_of
-from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.errors import ConfigError, EnvironmentProblem
 from sparkmirror.kafka.security.msk import MECHANISM as MSK
 
 if TYPE_CHECKING:
@@ -19,11 +23,13 @@ if TYPE_CHECKING:
 _DESCRIPTION = (
     "Mirror on a Spark cluster. The driver is this command (client mode). Executors get the Python packages as "
     "archives, made once for each state of them, and need only Spark 4.3 and a Python of this version; with --image "
-    "all is in the image. --dry-run prints the settings as a `sparkmirror run` command, for a unit or a manifest."
+    "all is in the image. --dry-run prints the settings as a `sparkmirror run` command, for a unit or a manifest. With "
+    "--deploy-mode cluster Kubernetes runs the driver in a pod, which reads FILE from a Secret; --dry-run then prints "
+    "a script that makes the Secret, the driver's account and the pod."
 )
 _SEEN = {
     "yarn": "Not run on YARN: SparkMirror's tests have none.",
-    "k8s": "Run on a pretended Kubernetes only: SparkMirror's tests have no real one.",
+    "k8s": cluster_mode.CAUTION,
 }
 
 
@@ -33,8 +39,9 @@ def add_parser(verbs: Any) -> None:
     add_file_arguments(parser)
     parser.add_argument("--master", metavar="URL", required=True, help="spark://HOST:PORT, yarn or k8s://ADDRESS")
     add_settings(parser)
+    cluster_mode.add_arguments(parser)
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--image", metavar="IMAGE", help="executors' image, which has the packages (Kubernetes)")
+    where.add_argument("--image", metavar="IMAGE", help="the pods' image, which has the packages (Kubernetes)")
     where.add_argument("--installed", action="store_true", help="executors have the packages: ship none")
     parser.add_argument("--python", metavar="COMMAND", help="executors' Python (default: that of this version on PATH)")
     parser.add_argument("--once", action="store_true", help="stop when all that is there now is mirrored")
@@ -47,6 +54,10 @@ def add_parser(verbs: Any) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Reads the file, packs, and hands over. Raises ConfigError, EnvironmentProblem and what the engine raises."""
+    if args.deploy_mode == "cluster":
+        return cluster_mode.execute(args)
+    if args.secret is not None:
+        raise ConfigError("`--secret` goes with `--deploy-mode cluster`: this command reads FILE itself.")
     config = parse_file(args)
     cluster = plan_for(config, args.master, [*_settings_for_packages(args, config), *args.conf])
     if not args.dry_run:
@@ -98,10 +109,7 @@ def _show(args: argparse.Namespace, cluster: "SparkCluster") -> None:
         print(json.dumps({"master": cluster.master, "settings": settings, "caution": caution}, indent=2))
         return
     once = ["--once"] if args.once else []
-    flows = [
-        *(["--clusters", *args.clusters] if args.clusters else []),
-        *(word for name in args.flow for word in ("--flow", name)),
-    ]
+    flows = cluster_mode.flow_options(args)
     jars = [argument for one in args.jars for argument in ("--jars", one)]
     command = ["sparkmirror", "run", args.file, *args.more_files, *flows, *jars, *once, "--master", cluster.master]
     lines = [shlex.join(command), *(f"  --conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())]

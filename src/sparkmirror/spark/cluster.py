@@ -1,8 +1,9 @@
 """Spark's settings for a cluster, and how many tasks each flow may run at once on its slots; pure.
 
-Called by `cli.run`, `cli.submit`, `verify.job` and `runtime.executors`. The driver always stays where the command runs
-(client mode): its planner, its jobs and its Kafka clients are there. Executors run nothing but the two Python ends of
-each task, so their JVM is small and most of their memory is Python's.
+Called by `cli.run`, `cli.submit`, `cli.cluster_mode`, `verify.job` and `runtime.executors`. The driver is where the
+command runs (client mode): its planner, its jobs and its Kafka clients are there. In cluster mode that is a pod, with
+the same settings (`spark/driver_pod.py`). Executors run nothing but the two Python ends of each task, so their JVM is
+small and most of their memory is Python's.
 
 A Spark task holds its slot for a whole epoch, so one task more than there are slots would wait for ten minutes, and its
 partitions with it. So a flow runs as many tasks as it gets slots; each of them then mirrors more partitions.
@@ -87,7 +88,7 @@ def plan_cluster(
     if kind == "k8s" and "spark.kubernetes.container.image" not in own:
         raise ConfigError(
             "Executors on Kubernetes need an image with Spark, and none is named.",
-            "Add `--image IMAGE`; deploy/container/Containerfile.spark makes one.",
+            "Add `--image IMAGE`; deploy/container/Containerfile makes one.",
         )
     return SparkCluster(master, {**settings, **own})
 
@@ -151,7 +152,7 @@ def _refuse(master: str, own: Mapping[str, str], fixed: Mapping[str, str]) -> No
         if key in fixed and key not in _OPEN_SETTINGS and own[key] != fixed[key]:
             raise ConfigError(f"`--conf {key}`: a mirror rests on {key}={fixed[key]}, which cannot be changed.")
     if own.get("spark.submit.deployMode", "client") != "client":
-        hint = "To have it in the cluster, run the command there: in a pod, or on a machine beside the brokers."
+        hint = "`sparkmirror submit FILE --deploy-mode cluster` has Kubernetes run it in a pod."
         raise ConfigError("The driver is this command: spark.submit.deployMode cannot be cluster.", hint)
     if own.get("spark.master", master) != master:
         raise ConfigError(f"`--conf spark.master` differs from `--master {master}`.", "Leave it out.")

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,6 +62,8 @@ FIXED_SETTINGS: Mapping[str, str] = {
     "spark.cleaner.periodicGC.interval": "24h",
     "spark.shuffle.mapStatus.compression.codec": "lz4",
 }
+_GATEWAY_PORT, _GATEWAY_SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+"""The environment variables by which Spark's JVM says where it is to a Python that it has started."""
 _SMALL_BUFFER: Final = "256"
 """What is smaller waits in Spark's stream buffers, on either side, for what comes next. A thousand flags are larger, in
 an Arrow batch; a hundred results of a Python UDF are not, but those of a batch of padding."""
@@ -95,9 +98,11 @@ def launch_context(
     """
     find_java()
     _quiet_pyspark()
-    options = options or JvmOptions()
-    _choose_python(cluster, python)
     is_here = cluster is None or cluster.is_here
+    options = options or JvmOptions()
+    if not is_here:
+        options = replace(options, archive=())  # it is of the jars of `home`, so it would not fit
+    _choose_python(cluster, python)
     home = spark_home() if is_here else None  # a cluster's machines have a SPARK_HOME of their own
     if home is not None:
         os.environ["SPARK_HOME"] = str(home)
@@ -112,9 +117,10 @@ def launch_context(
     try:
         with ear.at_launch() as stderr, private_files():
             if SparkContext._gateway is None:
-                conf.set("spark.driver.extraJavaOptions", " ".join(map(_quoted, options.words())))
-                if home is not None:  # before those of the launcher, or the class archive does not fit
-                    conf.setIfMissing("spark.driver.extraClassPath", class_path(home, has_all=False))
+                if _GATEWAY_PORT not in os.environ:
+                    conf.set("spark.driver.extraJavaOptions", " ".join(map(_quoted, options.words())))
+                    if home is not None:  # before those of the launcher, or the class archive does not fit
+                        conf.setIfMissing("spark.driver.extraClassPath", class_path(home, has_all=False))
                 SparkContext._ensure_initialized(conf=conf, gateway=launch_gateway(conf, {"stderr": stderr}))
             _give_key(cluster, conf)
             return SparkContext.getOrCreate(conf)
@@ -146,7 +152,7 @@ def _connect(started: StartedJvm) -> Any:
     if told is None:
         log.debug("Spark's launcher starts the JVM, after one that said: %s", started.ear.last_words())
         return None
-    names = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+    names = (_GATEWAY_PORT, _GATEWAY_SECRET)
     os.environ.update(zip(names, map(str, told), strict=True))
     try:
         gateway = launch_gateway()

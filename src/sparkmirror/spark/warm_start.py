@@ -73,7 +73,7 @@ def spark_home() -> Path | None:
 
 
 def _link_home(directory: Path) -> None:
-    installed = _installed()
+    installed = installed_pyspark()
     for part in ("bin", "jars", "sbin", "data"):
         if (installed / part).exists():
             (directory / part).symlink_to(installed / part)
@@ -126,13 +126,13 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=off")
 
 
 def _key() -> str:
-    java, installed = find_java().resolve(), _installed()
+    java, installed = find_java().resolve(), installed_pyspark()
     version = re.search(r"__version__.*?['\"](.+)['\"]", (installed / "version.py").read_text())
     marks = f"3 {version and version[1]} {installed} {java} {java.stat().st_mtime_ns}"
     return hashlib.sha256(marks.encode()).hexdigest()[:16]
 
 
-def _installed() -> Path:
+def installed_pyspark() -> Path:
     """Where PySpark is; importing it would take as long as Java takes to start."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
