@@ -21,7 +21,9 @@ from tests.faults.pretended_pods import IMAGE, NAMESPACE
 from tests.faults.standalone import LOCAL
 from tests.faults.story import Story
 from tests.faults.tree import Run
+from tests.scenarios.mirror import flow_file
 
+from sparkmirror.errors import ConfigError
 from sparkmirror.spark.driver_pod import KEY
 from sparkmirror.testing.ports import PortReservation
 
@@ -137,6 +139,22 @@ def check_rights(kubernetes: PretendedKubernetes, story: Story, arguments: list[
     assert allowed - asked <= {("watch", "pods"), ("delete", "pods")}, "what is for a lost executor"
     words = shlex.split(shown.output.rpartition("spark-submit ")[2].replace("\\\n", " "))
     assert words[-2:] == ["local:///opt/sparkmirror/driver.py", f"/etc/sparkmirror/{KEY}"]
+
+
+@pytest.mark.timeout(400)
+def test_a_client_that_waits_ends_with_the_status_of_a_driver_whose_file_cannot_be_used(
+    kubernetes: PretendedKubernetes, arguments: list[str], tmp_path: Path
+) -> None:
+    """`spark-submit` ends with 0. The file here is good, that of the Secret is not: no broker is asked."""
+    put_file(kubernetes, "clusters = A\n")
+    clusters = {alias: {"bootstrap.servers": "127.0.0.1:9"} for alias in "AB"}
+    text = flow_file(clusters["A"], clusters["B"], alias="A", topics=".*")
+    waits = "--conf=spark.kubernetes.submission.waitAppCompletion=true"
+    with Run(tmp_path, text, [*arguments, "--once", waits], verb="submit", environment=CLIENT) as run:
+        ended = run.finish(SECONDS_MAX)
+    assert ended.status == ConfigError.exit_status, ended.errors
+    assert "has ended with status 2" in ended.output
+    assert list(kubernetes.statuses.values()) == [ConfigError.exit_status], kubernetes.said()
 
 
 @pytest.mark.timeout(300)
