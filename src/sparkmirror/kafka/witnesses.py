@@ -58,9 +58,9 @@ def _take_newest_leaders(metadata: Any, others: Iterable[Any]) -> None:
 
 
 def _take_likely_topics(metadata: Any, others: Sequence[Any]) -> None:
-    """Puts into an answer the topic of that name that most of the others show: a broker that is cut off from the others,
-    or has just woken up, shows a former one. One that others do not know stays: its leader decides. Topics without an id
-    are not compared."""
+    """Puts into an answer the topic of that name that most of the others show: a broker that is cut off, or has just
+    woken up, shows a former one. One that others do not know stays: its leader decides. Topics without an id are not
+    compared."""
     by_name = [{topic.name: topic for topic in answer.topics} for answer in others]
     for at, topic in enumerate(metadata.topics):
         said = [known[topic.name] for known in by_name if topic.name in known]
