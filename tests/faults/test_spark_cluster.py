@@ -164,8 +164,8 @@ def test_on_kubernetes_spark_makes_pods_of_the_image_that_mirror_and_get_no_pass
     }
     (asked,) = kubernetes.asked.values()
     assert asked <= allowed
-    # What a driver asks besides: for its own pod, which is not one here, and where an executor is lost.
-    assert allowed - asked <= {("get", "pods"), ("watch", "pods"), ("delete", "pods")}
+    # What a driver asks besides: for its own pod, which is not one here, twice a minute, and where an executor is lost.
+    assert allowed - asked <= {("get", "pods"), ("watch", "pods"), ("list", "pods"), ("delete", "pods")}
     arrival = story.arrival()
     arrival.assert_complete(writer.produced)
     assert arrival.repeats() == 0

@@ -27,7 +27,7 @@ ALL = (
 
 def notes() -> list[Note]:
     drawn = random.Random(5)
-    values = [drawn.randbytes(500).hex().encode() for _ in range(RECORDS)]
+    values = [b"v" + drawn.randbytes(500).hex().encode() for _ in range(RECORDS)]
     values[BAD] = b"bad"
     for at in CARDS:
         values[at] = b"card-4111 %d" % at
