@@ -12,6 +12,7 @@ from pathlib import Path
 from sparkmirror.cli.main import main as run_verb
 from sparkmirror.config.formats.properties import read_properties
 from sparkmirror.errors import EnvironmentProblem
+from sparkmirror.shown import show_lines
 
 _DIRECTORY, _ADDRESS = "SPARK_CONF_DIR", "SPARK_DRIVER_BIND_ADDRESS"
 """Environment variables that Spark 4.3 gives the driver's pod."""
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return run_verb([*run_words(words, read_settings(os.environ))])
     except EnvironmentProblem as problem:
-        print(f"sparkmirror: {problem}", file=sys.stderr)
+        print(show_lines(f"sparkmirror: {problem}"), file=sys.stderr)
         return problem.exit_status
 
 
