@@ -33,7 +33,7 @@ PASSWORD = "hunter2"
 LINES = [f"ssl.key.password = {PASSWORD}"]
 CLIENT = {**os.environ, **LOCAL}
 DRIVER_HOST = "localhost"
-"""The same server by another name, so that what the driver asks can be told from what Spark's client asks."""
+"""The API server by another name than Spark's client uses: the requests of the two are counted apart."""
 
 
 @pytest.fixture

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.unit.cli.dry_runs import FILE, dry_run
 
-from sparkmirror.cli.main import build_parser, main
+from sparkmirror.cli.main import build_parser
 
-FILE = """\
-clusters = A, B
-A.bootstrap.servers = a:9092
-B.bootstrap.servers = b:9092
-B.ssl.key.password = hunter2
-A->B.enabled = true
-tasks.max = 3
-"""
 CLUSTER = ("--master", "k8s://https://h", "--deploy-mode", "cluster")
 
 
@@ -26,12 +19,6 @@ def file(tmp_path: Path) -> str:
     path = tmp_path / "my mirror.properties"
     path.write_text(FILE)
     return str(path)
-
-
-def dry_run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    status = main(["submit", *arguments, "--dry-run"])
-    said = capsys.readouterr()
-    return status, said.out, said.err
 
 
 def test_the_script_makes_secret_account_templates_and_pod_and_has_no_password(

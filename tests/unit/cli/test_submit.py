@@ -5,33 +5,23 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.unit.cli import dry_runs
 
 from sparkmirror.cli import submit
 from sparkmirror.cli.main import build_parser, main
 from sparkmirror.cli.run import plan_for
 from sparkmirror.config.flow.flows import load_config
 
-FILE = """\
-clusters = A, B
-A.bootstrap.servers = a:9092
-B.bootstrap.servers = b:9092
-B.ssl.key.password = hunter2
-A->B.enabled = true
-tasks.max = 3
-"""
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "mirror.properties"
-    path.write_text(FILE)
+    path.write_text(dry_runs.FILE)
     return str(path)
 
 
 def dry_run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    status = main(["submit", *arguments, "--installed", "--dry-run"])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    return dry_runs.dry_run(capsys, *arguments, "--installed")
 
 
 def test_the_command_that_is_shown_does_the_same(file: str, capsys: pytest.CaptureFixture[str]) -> None:

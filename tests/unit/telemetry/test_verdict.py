@@ -168,7 +168,7 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
     ("it is stopping", but(processes=(process(FlowState.STOPPING),)), GREY, "it is stopping"),
     ("it was stopped", but(processes=(process(FlowState.STOPPED, heard=9000),)), RED, "it was stopped"),
     (
-        "a bounded run has copied it, and goes on with another flow",
+        "a bounded run has copied this flow, and another flow is still being copied",
         but(processes=(COPIED,), tasks=(task(heard=900),), behind_since_ms=ago(800)),
         GREEN,
         "west->backup: all that was there when the bounded run began is mirrored",

@@ -170,19 +170,17 @@ class _Run:
         table = headers.table
         first = np.searchsorted(offsets, first_offsets(headers))
         stop = np.searchsorted(offsets, table[:, NEXT_OFFSET])
-        distinct = np.append(0, np.cumsum(np.diff(offsets, prepend=-1) != 0))
+        are_new = np.diff(offsets, prepend=-1) != 0
         whole = headers.passable(len(kept.payload)) & (stop - first == table[:, RECORDS]) & ~headers.are_control
-        whole &= distinct[stop] - distinct[first] == table[:, RECORDS]
-        whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & _have_all(are_same, first, stop)
+        whole &= (table[:, TOTAL_BYTES] >= _WHOLE_BYTES_MIN) & _have_all(are_new & are_same, first, stop)
         plain = _have_all(are_same & are_at_home(rows, kept.returned, home), first, stop)
         whole &= table[:, TOTAL_BYTES] <= limits.max_batch_bytes
         if limits.codec is not None:
             whole &= headers.codecs == limits.codec
         timely = np.True_ if limits.clamp_to_ms is None else table[:, MAX_TIMESTAMP] <= limits.clamp_to_ms
         whole &= timely
-        are_distinct = int(distinct[-1]) == len(offsets)
         parts = rows, are_same, kept, headers, offsets, first, stop, whole, plain
-        return cls(*parts, are_distinct, bool(timely.all()))
+        return cls(*parts, bool(are_new.all()), bool(timely.all()))
 
     def as_it_came(self, row: int) -> Part:
         from sparkmirror.batch.headers import POSITION, TOTAL_BYTES
