@@ -1,8 +1,9 @@
 """Points in time and ages, as people write and read them."""
 
 import pytest
+from tests.manual_clock import ManualClock
 
-from sparkmirror.clock import parse_moment, show_age, show_moment
+from sparkmirror.clock import parse_moment, show_age, show_moment, to_the_second
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,16 @@ def test_a_time_is_shown_as_it_can_be_written() -> None:
 )
 def test_an_age_is_shown_in_one_unit(seconds: float, shown: str) -> None:
     assert show_age(seconds) == shown
+
+
+@pytest.mark.parametrize("began", [100.0, 100.002, 100.3, 100.49, 100.51, 100.7, 100.998])
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 4.998, 5.0, 60.0])
+def test_waits_of_a_second_and_more_end_together(began: float, seconds: float) -> None:
+    clock = ManualClock(began)
+    clock.now += to_the_second(seconds, clock)
+    assert clock.now == pytest.approx(round(clock.now), abs=1e-9)
+    assert abs(clock.now - began - seconds) <= 0.5
+
+
+def test_a_wait_of_less_than_a_second_is_as_it_was_asked_for() -> None:
+    assert to_the_second(0.25, ManualClock(100.7)) == 0.25

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from sparkmirror.clock import SYSTEM_CLOCK, Clock
+from sparkmirror.clock import SYSTEM_CLOCK, Clock, to_the_second
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import LOOK_SECONDS, HeartbeatSettings
 from sparkmirror.errors import SparkMirrorError, describe_unexpected
@@ -100,7 +100,7 @@ class Job:
 
     def _run(self) -> None:
         pause = 0.0 if self._at_once else self._pause(0.0, 0.0)
-        while not self._stopping.wait(pause):
+        while not self._stopping.wait(to_the_second(pause)):
             began, began_cpu, reason = time.monotonic(), time.thread_time(), ""
             try:
                 reason = self._work() or ""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from sparkmirror import __version__
+from sparkmirror.clock import to_the_second
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import SparkMirrorError, describe_unexpected
 from sparkmirror.kafka.publish import Publisher, Record
@@ -126,7 +127,7 @@ class FlowReporter:
         while not over:
             with self._news:
                 if not self._is_due and not self._is_over:
-                    self._news.wait(PROCESS_BEAT_SECONDS)
+                    self._news.wait(to_the_second(PROCESS_BEAT_SECONDS))
                 self._is_due = False
                 over, records = self._is_over, self._records()
             self._write([one for one in records if self._is_news(one)], over=over)

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from sparkmirror.clock import to_the_second
 from sparkmirror.config.fingerprint import changed_ms, fingerprint
 from sparkmirror.config.flow.flows import FlowConfig, MirrorConfig
 from sparkmirror.errors import ClusterError, SparkMirrorError
@@ -225,7 +226,7 @@ class MirrorRun:
         events: QueryEvents,
     ) -> None:
         is_watched = self._options.once or display.is_alive
-        while not self._stop.wait(_WATCHED_TICK_SECONDS if is_watched else _TICK_SECONDS):
+        while not self._stop.wait(to_the_second(_WATCHED_TICK_SECONDS if is_watched else _TICK_SECONDS)):
             display.tick()
             if not self._options.once:
                 self._leader_jobs.poll(self._flows)

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from sparkmirror.clock import to_the_second
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.commands import Began, Share, command_record, decode_command
 from sparkmirror.errors import AuthorizationFailed, SparkMirrorError, describe_unexpected
@@ -187,7 +188,7 @@ class ProcessGroup:
                 self._recover(problem)
             except Exception as problem:  # a thread that ended here would neither take tasks nor let them go
                 self._recover(SparkMirrorError(describe_unexpected(problem)))
-            self._wake.wait(_POLL_SECONDS if self._awaits_planner() else self._heartbeat_seconds())
+            self._wake.wait(_POLL_SECONDS if self._awaits_planner() else to_the_second(self._heartbeat_seconds()))
             self._wake.clear()
         if self._membership is not None:
             with suppress(SparkMirrorError):
