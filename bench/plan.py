@@ -53,7 +53,7 @@ COPIES, VARIANTS, STEADY, CAUGHT_UP, CROWD, SHAPES, VERIFY = PARTS = (
     "copies", "variants", "steady", "caught-up", "crowd", "shapes", "verify"
 )  # fmt: skip
 WARM_UPS = 4
-"""Copies by the bare loop before anything is measured on brokers that have just started."""
+"""Copies by the bare loop on brokers that have just started, before one by each mirror; then copies are measured."""
 VARIED = "a"
 """The work that the variants are measured on."""
 MIRRORS = (DEFAULT, TUNED, SPARK)
@@ -142,11 +142,11 @@ class Benchmark:
             self._warm_brokers(workload, topic)
 
     def _warm_brokers(self, workload: Workload, topic: str, target: KafkaCluster | None = None) -> None:
-        """A broker that has just started compiles its code for half a minute, which is nobody's cost but its own."""
-        bare = CONTESTANTS[BARE]
-        for _ in range(WARM_UPS):
-            job = self._job(bare, workload, topic, target)
-            outcome = self._try(partial(measure_copy, bare, job, workload, self.directory, self.guard))
+        """A broker that has just started compiles its code, which is nobody's cost but its own. It compiles again what a
+        contestant asks otherwise than the one before did, so each that takes part copies once."""
+        for contestant in (*[CONTESTANTS[BARE]] * WARM_UPS, *self.plan.chosen(TUNED, SPARK)):
+            job = self._job(contestant, workload, topic, target)
+            outcome = self._try(partial(measure_copy, contestant, job, workload, self.directory, self.guard))
             delete_traces(job.target, job.alias)
             self.plan.say(f"warm-up: {describe_copy(outcome)}")
 
