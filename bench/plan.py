@@ -142,8 +142,8 @@ class Benchmark:
             self._warm_brokers(workload, topic)
 
     def _warm_brokers(self, workload: Workload, topic: str, target: KafkaCluster | None = None) -> None:
-        """A broker that has just started compiles its code, which is nobody's cost but its own. It compiles again what a
-        contestant asks otherwise than the one before did, so each that takes part copies once."""
+        """A broker that has just started compiles its code, which is nobody's cost but its own. What a contestant asks
+        otherwise than the one before did is compiled again, so each that takes part copies once."""
         for contestant in (*[CONTESTANTS[BARE]] * WARM_UPS, *self.plan.chosen(TUNED, SPARK)):
             job = self._job(contestant, workload, topic, target)
             outcome = self._try(partial(measure_copy, contestant, job, workload, self.directory, self.guard))

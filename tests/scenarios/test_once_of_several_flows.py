@@ -38,7 +38,8 @@ def test_a_flow_that_is_copied_stays_well_until_the_other_is_copied_too(
 
     def verdicts() -> dict[str, tuple[str, str]]:
         main(["status", str(file), "--format", "json"])
-        return {one["flow"]: (one["verdict"]["level"], one["verdict"]["sentence"]) for one in json.loads(capsys.readouterr().out)}
+        shown = json.loads(capsys.readouterr().out)
+        return {one["flow"]: (one["verdict"]["level"], one["verdict"]["sentence"]) for one in shown}
 
     mirror = start_mirror(text, "--once")
     copied = ("green", f"{east}->{west}: all that was there when the bounded run began is mirrored")
