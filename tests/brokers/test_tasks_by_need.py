@@ -12,6 +12,7 @@ from tests.scenarios.status import board_of
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan
+from sparkmirror.control.commands import Throttle, command_record
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.publish import publish
@@ -21,8 +22,10 @@ from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Position, TopicPartition
 from sparkmirror.planning import sizing
+from sparkmirror.planning.hand_over import TaskReport
 from sparkmirror.planning.planner import Planner
-from sparkmirror.planning.task_count import BACKLOG_RECORDS, CALM_LOOKS, TaskLoad
+from sparkmirror.planning.task_count import BACKLOG_RECORDS, CALM_LOOKS
+from sparkmirror.policy.rates import WHOLE_FLOW
 from sparkmirror.telemetry.records import TaskRecord, encode_record
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -93,6 +96,21 @@ def test_a_flow_that_is_far_behind_begins_with_as_many_as_there_are_cores(story:
     assert sorted(begun) == [0, 1, 2] and sorted(chain.from_iterable(begun.values())) == [0, 1, 2, 3]
 
 
+def test_a_backlog_behind_a_low_limit_is_no_reason_for_more_than_one_task(
+    story: Story, source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """One that the flow's limit lets through no faster, however many tasks read it; orders change that limit."""
+    story.write(BACKLOG_RECORDS + 1, 0)
+    lines = [f"topics = {story.topic}", "tasks.max = 4", "rate.limit.bytes.per.second = 20000"]
+    story.flow = flow_between(source_cluster, target_cluster, story.alias, *lines)
+    planner = story.planner()
+    assert story.begin(planner) == {0: [0, 1, 2, 3]}
+    assert planner._sizing.reason == "1 of at most 4: behind at the start, by its rate limits"
+    lifted = command_record(Throttle("lifted", WHOLE_FLOW, 0))
+    publish(story.flow.target, story.flow.ledger_topics.commands, [lifted])
+    assert sorted(story.begin(story.planner("lifted"))) == [0, 1, 2]
+
+
 def test_what_another_process_wrote_last_stays_with_its_task_until_it_was_written_again(story: Story) -> None:
     """A batch of a task that slept is refused only where a later task of its number has written."""
     for partition in range(PARTITIONS):
@@ -108,7 +126,7 @@ def test_what_another_process_wrote_last_stays_with_its_task_until_it_was_writte
     assert 3 in begun[3], "it has not been written yet"
     story.store(3, 10, task=3, generation=own, run="run")
     for _ in range(CALM_LOOKS):
-        planner._sizing.look({task: TaskLoad(0.01) for task in begun})
+        planner._sizing.look({task: TaskReport(0.01) for task in begun})
     assert len(story.begin(planner, 3)) == 1, "ten calm looks, and nothing is bound any more"
 
 

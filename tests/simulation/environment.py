@@ -289,7 +289,7 @@ class SimTaskCount:
         self.is_first = False
         self.reason = "simulated"
 
-    def begin(self, bounds: Bounds, backlog: float) -> int:
+    def begin(self, bounds: Bounds, backlog: float, held: float = 0) -> int:
         self.tasks = self._random.randint(bounds.least, bounds.most)
         return self.tasks
 

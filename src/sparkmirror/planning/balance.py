@@ -162,6 +162,8 @@ class Loads:
         self._tasks: dict[int, TaskRecord] = {}
         self.cores: dict[int, float] = {}
         """What each task has used of the cores between its last two beats, where its records have two."""
+        self.held_by: dict[int, tuple[str, ...]] = {}
+        """What has held each of these tasks back between these beats."""
 
     def read(self, target: Admin, owners: Mapping[TopicPartition, int]) -> dict[TopicPartition, Load]:
         """The load of each partition, 0 if its task has reported nothing of it. The first call finds none.
@@ -187,8 +189,9 @@ class Loads:
         before = self._tasks.get(report.task)
         if before is None or not _is_same_attempt(before, report):
             self.cores.pop(report.task, None)
+            self.held_by.pop(report.task, None)
         elif report.beat > before.beat:
-            self.cores[report.task] = cores_between(before, report)
+            self.cores[report.task], self.held_by[report.task] = cores_between(before, report), report.held_by
         else:
             return
         self._tasks[report.task] = report

@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assignment
@@ -15,7 +15,6 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.balance import NO_LOAD, Balance, Loads
 from sparkmirror.planning.plan import Move
-from sparkmirror.planning.task_count import TaskLoad
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +37,15 @@ class _Leaving:
     is_late: bool = False
 
 
+class TaskReport(NamedTuple):
+    """What a task takes of the cores, the topics in which it is far behind although they are read, and what holds it
+    back (`telemetry.brakes`)."""
+
+    cores: float
+    behind: frozenset[str] = frozenset()
+    held_by: tuple[str, ...] = ()
+
+
 class HandOvers:
     """Decides on hand-overs by load, and knows those that are under way. For one thread."""
 
@@ -49,7 +57,7 @@ class HandOvers:
         self._leaving: dict[TopicPartition, _Leaving] = {}
         self.rates: Mapping[TopicPartition, float] = {}
         """Bytes a second by partition, at the last look."""
-        self.task_loads: Mapping[int, TaskLoad] = {}
+        self.task_reports: Mapping[int, TaskReport] = {}
         """Of the tasks whose records say what CPU they use."""
 
     @property
@@ -61,9 +69,14 @@ class HandOvers:
         """The moves to begin now; none while hand-overs are under way that are not late. Raises ClusterError."""
         carried = self._loads.read(target, {where: task for task, members in assignment.items() for where in members})
         self.rates = {where: load.bytes_per_second for where, load in carried.items()}
-        behind = {task for task, members in assignment.items() for tp in members if carried.get(tp, NO_LOAD).is_behind}
-        self.task_loads = {
-            task: TaskLoad(cores, task in behind) for task, cores in self._loads.cores.items() if task in assignment
+        self.task_reports = {
+            task: TaskReport(
+                cores,
+                frozenset(tp.topic for tp in assignment[task] if carried.get(tp, NO_LOAD).is_behind),
+                self._loads.held_by[task],
+            )
+            for task, cores in self._loads.cores.items()
+            if task in assignment
         }
         if any(not leaving.is_late for leaving in self._leaving.values()):
             return ()

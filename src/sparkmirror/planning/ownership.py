@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import home_task
 from sparkmirror.control.command_state import CommandState
-from sparkmirror.control.commands import Began, Share
+from sparkmirror.control.commands import Began, Pause, Resume, Share, Throttle
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.membership import list_peers
 from sparkmirror.ledger.topics import SHARING_GROUP
@@ -52,6 +52,11 @@ class TaskOwnership:
         if share is None or not 0 < len(self.tasks) < self._flow.tasks_max:
             return False
         return share.tasks == self.tasks or (share.at_once and share.tasks > self.tasks)
+
+    @property
+    def orders(self) -> tuple[Pause | Resume | Throttle, ...]:
+        """What persons have ordered, by the commands read so far."""
+        return self._book.orders
 
     @property
     def granted_slots(self) -> int | None:

@@ -305,7 +305,7 @@ class Planner:
 
     def _resize(self) -> None:
         """Ends the epoch where the load asks for more tasks: the next one fences, reads the ledger and has them."""
-        if self._sizing.look(self._hand_overs.task_loads):
+        if self._sizing.look(self._hand_overs.task_reports):
             self._end_tasks()
 
     def _end_tasks(self) -> None:

@@ -5,18 +5,23 @@ On a Spark cluster its slots count in the place of this machine's cores. Owned b
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import fsum, inf
 from pathlib import Path
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assigned, Assignment
+from sparkmirror.control.commands import Throttle
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import TopicPartition
+from sparkmirror.planning.hand_over import TaskReport
 from sparkmirror.planning.ownership import TaskOwnership
-from sparkmirror.planning.task_count import Bounds, TaskCount, TaskLoad, bound
+from sparkmirror.planning.task_count import ONE_TASK_BYTES, Bounds, TaskCount, TaskLoad, bound
+from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit, in_force, limits_of
+from sparkmirror.telemetry.brakes import OWN_LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +72,9 @@ class Sizing:
         bound_tasks = set(foreign.values())
         self._bounds = bounds = bounds._replace(least=min(max(bounds.least, len(bound_tasks)), bounds.most))
         ran = self._count.tasks
-        count = self._count.begin(bounds, fsum(left.values()) if asks else inf)
+        held = heed_limits(left, self._limits) if self._count.is_first else frozenset()
+        backlog = fsum(records for where, records in left.items() if where not in held) if asks else inf
+        count = self._count.begin(bounds, backlog, fsum(left[where] for where in held))
         if ran not in (0, count):
             log.info("%s: runs %s tasks.", self._flow.name, self.reason)
         tasks = choose_tasks(self._ownership.tasks, bound_tasks, before.keys(), count)
@@ -89,9 +96,17 @@ class Sizing:
             and record.task % self._flow.tasks_max in self._ownership.tasks
         }
 
-    def look(self, loads: Mapping[int, TaskLoad]) -> bool:
+    def look(self, reports: Mapping[int, TaskReport]) -> bool:
         """Whether the epoch is to end now, for more tasks."""
+        limits = self._limits
+        loads = {task: TaskLoad(one.cores, is_behind_freely(one, limits)) for task, one in reports.items()}
         return not self._once and self._count.look(loads, self._bounds)
+
+    @property
+    def _limits(self) -> tuple[RateLimit, ...]:
+        """The flow's rate limits, as orders have changed them."""
+        orders = (one for one in self._ownership.orders if isinstance(one, Throttle))
+        return in_force(self._flow.rate_limits, {one.pattern: one.bytes_per_second for one in orders})
 
     def _look_at_bounds(self, partitions: int) -> Bounds:
         limits = {"tasks.max": self._flow.tasks_max, "partitions": max(partitions, 1)}
@@ -119,6 +134,29 @@ def keep(tasks: Collection[int], before: Assignment, foreign: Mapping[TopicParti
         | frozenset(where for where, number in foreign.items() if number == task)
         for task in tasks
     }
+
+
+def is_behind_freely(report: TaskReport, limits: Sequence[RateLimit]) -> bool:
+    """Whether a task is far behind in a partition that nothing holds back; pure. A quota holds all of the task back, a
+    rate limit the topics that it is for."""
+    if not set(report.held_by) <= {OWN_LIMITS}:
+        return False
+    return any(not (report.held_by and limits_of(topic, limits)) for topic in report.behind)
+
+
+def heed_limits(left: Mapping[TopicPartition, float], limits: Sequence[RateLimit]) -> frozenset[TopicPartition]:
+    """The partitions with records `left` that rate limits hold back so far that one task reads all that it may; pure.
+    None where the limits of all of them together let more through."""
+    found = {where: limits_of(where.topic, limits) for where, records in left.items() if records}
+    held = {where: ones for where, ones in found.items() if ones}
+    if not held:
+        return frozenset()
+    named = [[one for one in ones if one.pattern != WHOLE_FLOW] for ones in held.values()]
+    by_name = fsum(one.bytes_per_second for one in set(chain.from_iterable(named))) if all(named) else inf
+    whole = min(
+        (one.bytes_per_second for ones in held.values() for one in ones if one.pattern == WHOLE_FLOW), default=inf
+    )
+    return frozenset(held) if min(by_name, whole) <= ONE_TASK_BYTES else frozenset()
 
 
 def _left(assigned: Collection[Assigned], source: Admin) -> dict[TopicPartition, float]:

@@ -3,8 +3,9 @@
 A task is two processes, where MirrorMaker's is a thread: more of them than the load needs cost memory and CPU, and more
 than there are cores are slower than fewer. A flow begins with the most tasks where it is far behind, else with the
 least. It gets more within a minute, by a new epoch, where its tasks use up what one should take of the cores, or are
-behind; and fewer when an epoch ends that was calm for minutes, so that a load that comes and goes moves nothing. Called
-by `planning.sizing`.
+behind and nothing holds them back: who is at its own rate limit or a broker's quota would be no faster with more. It
+gets fewer when an epoch ends that was calm for minutes, so that a load that comes and goes moves nothing. Called by
+`planning.sizing`.
 """
 
 from collections import deque
@@ -21,11 +22,14 @@ CALM_LOOKS: Final = 10
 """So many looks, of every 30 s by default, decide about fewer tasks: the one that needs most of them."""
 BACKLOG_RECORDS: Final = 10_000
 """A flow that begins with more than this is behind."""
+ONE_TASK_BYTES: Final = 10_000_000
+"""Of a flow that may read so many bytes a second, one task reads all that it may (docs/sizing.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """What a task takes of the cores, and whether it is far behind although it is being read."""
+    """What a task takes of the cores, and whether it is far behind although it is being read and nothing holds it
+    back."""
 
     cores: float
     is_behind: bool = False
@@ -48,6 +52,14 @@ def bound(least: int, limits: Mapping[str, int], wished: Mapping[str, int]) -> B
     return Bounds(lowest, most, by)
 
 
+def _at_first(bounds: Bounds, backlog: float, held: float) -> tuple[int, str]:
+    if backlog > BACKLOG_RECORDS:
+        return bounds.most, "behind at the start"
+    if backlog + held > BACKLOG_RECORDS:
+        return bounds.least, "behind at the start, by its rate limits"
+    return bounds.least, "close at the start"
+
+
 class TaskCount:
     """Of one flow in one process. `tasks` is 0 before the first epoch; `reason` says why there are so many."""
 
@@ -63,12 +75,11 @@ class TaskCount:
         """Whether no epoch has begun: the next one begins by the backlog."""
         return self.tasks == 0
 
-    def begin(self, bounds: Bounds, backlog: float) -> int:
+    def begin(self, bounds: Bounds, backlog: float, held: float = 0) -> int:
         """An epoch begins; the number of its tasks. Only the first counts the `backlog`, in records; infinite where it
-        is not known."""
+        is not known. Beyond it are those that low rate limits hold back, `held`."""
         if self.is_first:
-            is_behind = backlog > BACKLOG_RECORDS
-            wanted, why = (bounds.most, "behind at the start") if is_behind else (bounds.least, "close at the start")
+            wanted, why = _at_first(bounds, backlog, held)
         elif self._wanted > self.tasks:
             wanted, why = self._wanted, self.reason
         elif len(self._needs) == CALM_LOOKS and max(self._needs) < self.tasks:

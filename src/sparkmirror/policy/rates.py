@@ -5,8 +5,9 @@ Read from the file by `config.types`, changed while running by `control.commands
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from sparkmirror.policy.filters import compile_names
 from sparkmirror.policy.java_regex import SlowPattern
@@ -49,3 +50,17 @@ def lay_over(limits: Iterable[RateLimit], changed: Iterable[RateLimit]) -> tuple
     over = {limit.pattern: limit for limit in changed}
     kept = [over.pop(limit.pattern, limit) for limit in limits]
     return (*reversed(over.values()), *kept)
+
+
+def limits_of(topic: str, limits: Iterable[RateLimit]) -> tuple[RateLimit, ...]:
+    """Those of `limits` that hold for a topic: the flow's, and the first by name that it matches; without what an order
+    has lifted."""
+    every = tuple(limits)
+    named = (limit for limit in every if limit.pattern != WHOLE_FLOW and limit.applies_to(topic))
+    found = (*(limit for limit in every if limit.pattern == WHOLE_FLOW), *islice(named, 1))
+    return tuple(limit for limit in found if limit.bytes_per_second)
+
+
+def in_force(limits: Iterable[RateLimit], orders: Mapping[str, int | None]) -> tuple[RateLimit, ...]:
+    """What holds after orders by pattern; None goes back to `limits`."""
+    return lay_over(limits, (RateLimit(pattern, rate) for pattern, rate in orders.items() if rate is not None))

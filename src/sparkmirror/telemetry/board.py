@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
+from sparkmirror.telemetry.brakes import say_held
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import HistoryRecord
 from sparkmirror.telemetry.records import (
@@ -344,8 +345,11 @@ class StatusBoard:
 
     @property
     def sizings(self) -> list[str]:
-        """Why the processes have so many tasks, by what their tasks say."""
-        return sorted({task.sizing for task in self.tasks.values() if task.sizing})
+        """Why the processes have so many tasks, by what their tasks say, and what holds these back."""
+        held: dict[str, dict[str, None]] = {}
+        for task in self.tasks.values():
+            held.setdefault(task.sizing, {}).update(dict.fromkeys(task.held_by))
+        return sorted("; ".join(filter(None, (one, say_held(tuple(by))))) for one, by in held.items() if one)
 
     def status(self) -> FlowStatus:
         """The sums. They are computed at the first call after a task has reported, and kept until the next report."""

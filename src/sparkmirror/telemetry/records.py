@@ -133,10 +133,11 @@ class TaskRecord:
     partition is behind. `latency` counts records by the time from produce time to the target's acknowledgement,
     `transit` by the time from fetch to acknowledgement; `recent_…` hold those of the last 30 to 60 s. `throttled_ms`,
     `source_throttled_ms` and `limited_ms` are pauses for the target's quotas, the source's quotas and the flow's own
-    rate limits. `cpu_seconds` is what its two processes have used, looked at with each `beat`; `sizing` says why the
-    flow has so many tasks. `stalled_since_ms` says since when the task has mirrored nothing although there is something
-    that it may read; None where it is not stalled. `unknown_ends` counts partitions whose high watermark the source has
-    not given yet. `beat` counts BEAT_SECONDS, so that the record of an idle task changes too.
+    rate limits. `cpu_seconds` is what its two processes have used, looked at with each `beat`; `held_by` says which of
+    these pauses held it back between its last two beats, as `telemetry.brakes` names them; `sizing` says why the flow
+    has so many tasks. `stalled_since_ms` says since when the task has mirrored nothing although there is something that
+    it may read; None where it is not stalled. `unknown_ends` counts partitions whose high watermark the source has not
+    given yet. `beat` counts BEAT_SECONDS, so that the record of an idle task changes too.
     """
 
     run: Name
@@ -169,6 +170,7 @@ class TaskRecord:
     problem: Text = ""
     cpu_seconds: float = 0.0
     sizing: Text = ""
+    held_by: tuple[Name, ...] = ()
     latency: Histogram = field(default_factory=Histogram)
     transit: Histogram = field(default_factory=Histogram)
     recent_latency: Histogram = field(default_factory=Histogram)

@@ -339,6 +339,7 @@ def _task_json(task: TaskRecord) -> dict[str, Any]:
         "reported_at": show_moment(task.at_ms),
         "problem": task.problem,
         "sizing": task.sizing,
+        "held_by": list(task.held_by),
     }
 
 

@@ -171,7 +171,7 @@ def _process(one: FlowRecord, now_ms: int) -> dict[str, Any]:
 
 
 def _task(task: TaskRecord) -> dict[str, Any]:
-    names = ("task", "epoch", "partitions", "records_per_second", "problem", "sizing", "at_ms")
+    names = ("task", "epoch", "partitions", "records_per_second", "problem", "sizing", "held_by", "at_ms")
     return {name: getattr(task, name) for name in names} | {"lag_records": task.known_lag}
 
 

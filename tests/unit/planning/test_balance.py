@@ -19,6 +19,7 @@ from sparkmirror.planning.balance import (
 )
 from sparkmirror.planning.balance import Loads as LoadReader
 from sparkmirror.planning.plan import Move
+from sparkmirror.telemetry.brakes import OWN_LIMITS
 from sparkmirror.telemetry.records import BEAT_SECONDS, TaskRecord
 
 MEGABYTE = 1e6
@@ -197,11 +198,11 @@ def test_what_a_task_uses_of_the_cores_lies_between_two_beats_of_one_attempt() -
     tell = [
         TaskRecord("run", 0, epoch=1, beat=7, cpu_seconds=1.0),
         TaskRecord("run", 0, epoch=1, beat=7, cpu_seconds=1.0),  # its lag has changed
-        TaskRecord("run", 0, epoch=1, beat=9, cpu_seconds=1.0 + 2 * BEAT_SECONDS * 0.25),
+        TaskRecord("run", 0, epoch=1, beat=9, cpu_seconds=1.0 + 2 * BEAT_SECONDS * 0.25, held_by=(OWN_LIMITS,)),
         TaskRecord("run", 1, epoch=1, beat=9, cpu_seconds=5.0),
     ]
     for record in tell:
         loads._take_task(record)
-    assert loads.cores == {0: 0.25}
+    assert (loads.cores, loads.held_by) == ({0: 0.25}, {0: (OWN_LIMITS,)})
     loads._take_task(TaskRecord("run", 0, epoch=2, beat=10, cpu_seconds=0.1))
-    assert loads.cores == {}, "another attempt counts from its own beginning"
+    assert not loads.cores and not loads.held_by, "another attempt counts from its own beginning"

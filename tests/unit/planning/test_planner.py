@@ -126,7 +126,7 @@ def test_a_flow_whose_partitions_keep_their_tasks_still_gets_more_where_it_needs
     monkeypatch.setattr(Planner, "_complete_moves", lambda *_: None)
     monkeypatch.setattr(one._hand_overs, "look", lambda *_: (Move(where, 0, 1),))
     monkeypatch.setattr(one._hand_overs, "begin", lambda made, *_: begun.extend(made))
-    monkeypatch.setattr(one._hand_overs, "task_loads", {0: "heavy"})
+    monkeypatch.setattr(one._hand_overs, "task_reports", {0: "heavy"})
     monkeypatch.setattr(one._sizing, "look", lambda loads: bool(asked.append(loads)) or True)
     monkeypatch.setattr(type(one._sizing), "may_change", True)
     one._look()

@@ -61,6 +61,22 @@ def test_a_flow_begins_with_the_most_tasks_where_it_is_behind_or_nobody_knows(ba
 
 
 @pytest.mark.parametrize(
+    ("backlog", "held", "tasks", "why"),
+    [
+        (0, BACKLOG_RECORDS, 1, "close at the start"),
+        (1, BACKLOG_RECORDS, 1, "behind at the start, by its rate limits"),
+        (BACKLOG_RECORDS + 1, 10**9, 4, "behind at the start; no more by cores"),
+        (float("inf"), 10**9, 4, "behind at the start; no more by cores"),
+    ],
+)
+def test_what_low_limits_hold_back_is_no_reason_to_begin_with_more(
+    backlog: float, held: float, tasks: int, why: str
+) -> None:
+    count = TaskCount()
+    assert (count.begin(FOUR, backlog, held), count.reason) == (tasks, why)
+
+
+@pytest.mark.parametrize(
     ("before", "history", "after"),
     [
         # One look is a peak, two are a load.

@@ -74,10 +74,12 @@ def test_a_page_says_how_many_tasks_run_and_why() -> None:
     """Each process that has some decides for those that it has."""
     board = board_of()
     for task, sizing in enumerate(["2 of at most 4: behind; no more by cores", "1 of at most 4: close at the start"]):
-        told(board, ["task", "A", task], {"epoch": 1, "sizing": sizing})
+        held = ["its rate limits"] if task else []
+        told(board, ["task", "A", task], {"epoch": 1, "sizing": sizing, "held_by": held})
     lines = lines_of(page(dict.fromkeys(ORDERS, 105), board))
     assert [line for line in lines if "tasks:" in line] == [
-        "  tasks: 1 of at most 4: close at the start", "  tasks: 2 of at most 4: behind; no more by cores",
+        "  tasks: 1 of at most 4: close at the start; held back by its rate limits",
+        "  tasks: 2 of at most 4: behind; no more by cores",
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from sparkmirror.control.commands import Pause, Resume
 from sparkmirror.control.commands import Throttle as RateOrder
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
-from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit, lay_over
+from sparkmirror.policy.rates import WHOLE_FLOW, RateLimit, lay_over, limits_of
 
 _BURST_SECONDS: Final = 0.25
 _GRAIN_BYTES_MIN: Final = 4096
@@ -81,8 +81,7 @@ class Throttle:
         for fetch_state in mine:
             fetch_state.buckets = tuple(
                 buckets.setdefault(limit.pattern, self._buckets.get(limit.pattern) or Bucket(now))
-                for limit in _limits_of(fetch_state.partition.topic, limits)
-                if limit.bytes_per_second
+                for limit in limits_of(fetch_state.partition.topic, limits)
             )
         for limit in limits:
             bucket = buckets.get(limit.pattern)
@@ -92,7 +91,7 @@ class Throttle:
         self._buckets = buckets
 
     def _count(self, limit: RateLimit, limits: tuple[RateLimit, ...]) -> int:
-        return sum(count for topic, count in self._topics.items() if limit in _limits_of(topic, limits))
+        return sum(count for topic, count in self._topics.items() if limit in limits_of(topic, limits))
 
     def seconds_until_ready(self, now: float) -> float:
         """Seconds until the next bucket in debt is out of debt; 0 if none is in debt."""
@@ -103,9 +102,3 @@ class Throttle:
         """The most bytes that one response may have."""
         bucket = self._buckets.get(WHOLE_FLOW)
         return otherwise if bucket is None else min(bucket.grain_bytes, otherwise)
-
-
-def _limits_of(topic: str, limits: tuple[RateLimit, ...]) -> tuple[RateLimit, ...]:
-    whole = [limit for limit in limits if limit.pattern == WHOLE_FLOW]
-    named = [limit for limit in limits if limit.pattern != WHOLE_FLOW and limit.applies_to(topic)]
-    return (*whole, *named[:1])

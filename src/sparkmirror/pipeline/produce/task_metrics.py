@@ -19,6 +19,7 @@ from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.used_cpu import used_seconds
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.plan_row import PlanRow
+from sparkmirror.telemetry.brakes import OWN_LIMITS, SOURCE_QUOTA, TARGET_QUOTA, Brakes
 from sparkmirror.telemetry.filling import Filling
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import BEAT_SECONDS, TaskRecord
@@ -71,6 +72,7 @@ class TaskMetrics:
         self._progress = (0, 0, 0, 0, 0)
         self._rate = 0.0
         self._cpu = (-1, 0.0)
+        self._brakes = Brakes()
         self._rate_mark = (self._clock.monotonic(), 0)
         self._latency = Histogram()
         self._transit = Histogram()
@@ -215,6 +217,12 @@ class TaskMetrics:
         beat = int(self._clock.monotonic() / BEAT_SECONDS)
         if beat != self._cpu[0]:
             self._cpu = (beat, used_seconds(self._plan.ring.pid))
+            pauses = {
+                OWN_LIMITS: self.limited_ms,
+                SOURCE_QUOTA: self.source_throttled_ms,
+                TARGET_QUOTA: self.throttled_ms,
+            }
+            self._brakes.look(pauses, self._clock.monotonic())
         return TaskRecord(
             self._plan.run,
             self._plan.task,
@@ -246,6 +254,7 @@ class TaskMetrics:
             problem=problem,
             cpu_seconds=self._cpu[1],
             sizing=self._plan.sizing,
+            held_by=self._brakes.held_by,
             latency=self._latency,
             transit=self._transit,
             recent_latency=recent_latency,

@@ -50,6 +50,8 @@ export class Works {
     const quiet = (task) => (this.live.now - task.at_ms) / 1000 > QUIET_SECONDS;
     const rows = tasks.map((task) => [count(task.task), count(task.partitions), task.lag_records === null || quiet(task) ? "not known" : count(task.lag_records), quiet(task) ? "not known" : perSecond(task.records_per_second), count(task.epoch), this.#ago(task.at_ms), task.problem || "–"]);
     const sizings = [...new Set(tasks.map((task) => task.sizing).filter(Boolean))];
+    const held = [...new Set(tasks.flatMap((task) => task.held_by))];
+    if (held.length) sizings.push(`held back by ${held.join(" and ")}`);
     return part(["Tasks", ...sizings].join(": "), ["Task", "Partitions", "Lag", "Rate", "Epoch", "Heard of", "Why"], rows, "No task has reported.");
   }
 

@@ -14,7 +14,8 @@ from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
 from sparkmirror.pipeline.relay.ring import RingAddress
 from sparkmirror.telemetry.board import StatusBoard
-from sparkmirror.telemetry.records import PartitionRecord, PartitionState
+from sparkmirror.telemetry.brakes import OWN_LIMITS, SOURCE_QUOTA, TARGET_QUOTA
+from sparkmirror.telemetry.records import BEAT_SECONDS, PartitionRecord, PartitionState
 
 RETRY_AT_MS = 1_800_000_000_000
 ORDERS = [TopicPartition("orders", number) for number in range(500)]
@@ -237,3 +238,19 @@ def test_a_partition_that_is_read_to_its_end_has_no_lag() -> None:
     task.task_metrics.answered(where, 2, task.buffers[where], is_read_up=True)
     status = task.task_metrics.status("")
     assert (status.lag_records, status.behind_since_ms, status.stalled_since_ms) == (0, None, None)
+
+
+def test_a_task_tells_what_has_held_it_back_since_its_last_beat() -> None:
+    task = Task()
+    metrics = task.task_metrics
+    metrics.limited_ms = 60_000
+    assert metrics.status("").held_by == (), "over which time it paused is not known"
+    metrics.limited_ms += 5_000
+    task.clock.now += BEAT_SECONDS
+    assert metrics.status("").held_by == (OWN_LIMITS,)
+    metrics.throttled_ms, metrics.source_throttled_ms = 3_000, 4_000
+    assert metrics.status("").held_by == (OWN_LIMITS,), "the same beat"
+    task.clock.now += BEAT_SECONDS
+    assert metrics.status("").held_by == (SOURCE_QUOTA, TARGET_QUOTA)
+    task.clock.now += BEAT_SECONDS
+    assert metrics.status("").held_by == ()
