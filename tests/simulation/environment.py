@@ -16,6 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from tests.simulation.announcements import watched_announce
 from tests.simulation.clients import SimClusterConnection, SimPublisher, SimTail
 from tests.simulation.kept import UNWRITTEN, Kept
 from tests.simulation.messages import DECODERS, decode
@@ -55,6 +56,7 @@ from sparkmirror.control.assignment import Assignment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
@@ -390,6 +392,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.pipeline.relay.ring, "os", sim_os),
         (SequenceGate, "_refuse", _watched_refusal(world)),
         (AnswerTaker, "go_on", _watched_place(world)),
+        (Extents, "announce", watched_announce(world, net)),
         *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
         (sparkmirror.pipeline.relay.ring, "_allocate", lambda memory, _: allocate(memory, ring_bytes)),

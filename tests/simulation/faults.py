@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from tests.simulation.announcements import ANNOUNCED_FAULTS, DRIVER_FAULTS
 from tests.simulation.cleaning import clean
 from tests.simulation.cluster import Cluster, Partition, Topic
 from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS
@@ -981,4 +982,5 @@ HEARTBEAT_FAULTS: dict[str, FaultKind] = {
 """Of histories in which the leading process sends heartbeats."""
 EVERY_FAULT = (
     FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS | LEFT_OUT_FAULTS
-)
+    | ANNOUNCED_FAULTS | DRIVER_FAULTS
+)  # fmt: skip

@@ -257,6 +257,8 @@ class Network:
         self.stops: dict[tuple[str, int], tuple[float, float]] = {}
         """Brokers that stop in the middle of each large answer, for how long, and until when."""
         self.loss = 0.0
+        self.announced: Any = None
+        """What a reader has announced last to its writer, of `tests.simulation.announcements`."""
 
     def stop_in_answer(self, sock: SimSocket, size: int) -> float:
         """For how long the broker stops in the middle of an answer of this size."""

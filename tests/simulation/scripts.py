@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import msgspec
+from tests.simulation.announcements import ANNOUNCED, ANNOUNCED_FAULTS, DRIVER_FAULTS
 from tests.simulation.faults import (
     ACL_EVENTS,
     ACL_FAULTS,
@@ -64,6 +65,9 @@ PAST_FAILURES = Path(__file__).with_name("past_failures.json")
 _REQUESTS_MAX = 4
 _PUT_OUT_SHARE, _PUT_OUT_MAX = 0.4, 3
 """Of histories of several processes: in how many some are put out between two epochs, and how often at most."""
+_ANNOUNCED_SHARE, _ANNOUNCED_MAX, _DRIVER_SHARE = 0.2, 3, 0.1
+"""In how many histories something strikes before the row of an announcement, how often at most; and in how many a
+driver ends alone."""
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood yet."""
 _FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
@@ -138,7 +142,7 @@ def write_scripts(scripts: Sequence[Script]) -> str:
 def plan(seed: int) -> Script:
     """What the seed says: one fault to sixteen, often close together; or a history that failed once, changed a bit."""
     is_kept = Random(f"kept offsets of {seed}").random() < _KEPT_SHARE
-    drawn = _plan_kept(seed) if is_kept else _plan_other(seed)
+    drawn = _join_later_kinds(_plan_kept(seed) if is_kept else _plan_other(seed))
     drawn = _quieten(replace(
         drawn, fetch_bytes=Random(f"fetch bytes of {seed}").choice(_FETCH_BYTES),
         doubles_markers=is_kept and Random(f"double markers of {seed}").random() < _DOUBLES_SHARE,
@@ -146,6 +150,20 @@ def plan(seed: int) -> Script:
     script = _varied(drawn, Random(f"what varies of {seed}")) if is_variation(seed) else drawn
     is_slow = script.rhythm == "floods" and script.fetch_bytes not in _FLOODED_FETCH_BYTES
     return replace(script, fetch_bytes=max(_FLOODED_FETCH_BYTES)) if is_slow else script
+
+
+def _join_later_kinds(script: Script) -> Script:
+    """Faults of kinds that were added later come beside the others, which stay as they were drawn: those that strike
+    between an announcement and its row, others at such a moment, and drivers that end alone."""
+    random, faults = Random(f"announcements and drivers of {script.seed}"), script.faults
+    if random.random() < _ANNOUNCED_SHARE:
+        own = [name for name, (weight, _) in ANNOUNCED_FAULTS.items() for _ in range(weight)]
+        others = [kind_of(fault) for fault in faults]
+        more = _draw_faults(random, (*own * len(others), *others), (ANNOUNCED,), _ANNOUNCED_MAX, script.seconds)
+        faults = _joined(faults, more)
+    if random.random() < _DRIVER_SHARE:
+        faults = _joined(faults, _draw_faults(random, tuple(DRIVER_FAULTS), EVENTS, 1, script.seconds))
+    return replace(script, faults=faults)
 
 
 def is_variation(seed: int) -> bool:
@@ -186,7 +204,7 @@ def _known_faults(script: Script) -> Mapping[str, FaultKind]:
     kept = {} if script.kept is None else KEPT_FAULTS
     known = FAULTS | (JOB_FAULTS if script.jobs else {}) | (GROUP_FAULTS if script.processes > 1 else {})
     known |= (SETTINGS_FAULTS if script.settings else {}) | (ACL_FAULTS if script.acls else {})
-    known |= (HEARTBEAT_FAULTS if script.heartbeats else {}) | kept
+    known |= (HEARTBEAT_FAULTS if script.heartbeats else {}) | kept | ANNOUNCED_FAULTS | DRIVER_FAULTS
     return {name: kind for name, kind in known.items() if not (kept and name in LEFT_OUT)}
 
 

@@ -10,6 +10,7 @@ from tests.simulation.log import Stored
 from tests.simulation.scheduler import Process
 
 from sparkmirror.ledger.gaps import Gap
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ _CONFUSED = frozenset({"take over awake", "other program"})
 @dataclass(slots=True, eq=False)
 class _Loss:
     """The target's `log` ended at `known` at least, as the ledger said, and ends at `end` now, or is another one.
-    `writer` stored that and ran on; it `is_told` once it has got an answer that lies below. `gaps` are those that
-    the ledger had before. Where the ledger says one thing in Connect's record and another one in ours as a task
-    begins, as after a kill, the loss `is_excused`: no end of the target's log counts then."""
+    `writer` stored that, in `record`, and ran on; it `is_told` once it has got an answer that lies below. `gaps` are
+    those that the ledger had before. Where the ledger says one thing in Connect's record and another one in ours as a
+    task begins, as after a kill, the loss `is_excused`: no end of the target's log counts then."""
 
     where: TopicPartition
     log: UUID
@@ -36,6 +37,7 @@ class _Loss:
     is_cut: bool
     gaps: frozenset[Gap]
     writer: Process | None
+    record: PositionRecord | None
     is_told: bool = False
     is_excused: bool = False
 
@@ -74,9 +76,11 @@ class TargetLosses:
         extent = None if record is None or not view.is_whole(where) else record.extent
         is_known = extent is not None and (extent.topic, extent.topic_id) == (scene.remote, log) and extent.end > end
         known = extent.end if extent is not None and is_known else end
+        told = [one.end for one in self._losses if one.where == where and one.record == record and self._new_gaps(one)]
+        known = max(min([known, *told]), end)  # what a gap tells of already is not lost again
         writer = self._writer(where, record.run, record.task) if record is not None else None
         gaps = scene.checker.target_gaps(where)
-        self._losses.append(_Loss(where, log, end, known, is_cut, gaps, writer))
+        self._losses.append(_Loss(where, log, end, known, is_cut, gaps, writer, record))
 
     def _writer(self, where: TopicPartition, run: str, task: int) -> Process | None:
         """Who has stored a position, if that task still has the partition."""
