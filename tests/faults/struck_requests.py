@@ -73,6 +73,11 @@ class Strikes:
                 strike.skip -= strike.api == api
         return None
 
+    def forget(self) -> None:
+        """Those of a test that failed before they fell do not fall in the next one."""
+        with self._lock:
+            self._all, self._waiting = [], []
+
     def assert_done(self) -> None:
         """All have fallen, and none failed. What they do is waited for."""
         with self._lock:

@@ -31,6 +31,7 @@ RELEASES: dict[str, dict[str, object]] = {
     "first protocol": {"features": {"transaction.version": 0}},
     "second protocol": {"features": {"transaction.version": 2}},
     "3.9.1": {"version": "3.9.1"},
+    "3.0.0": {"version": "3.0.0"},
 }
 
 
@@ -47,8 +48,10 @@ def lone(request: pytest.FixtureRequest) -> Iterator[StruckCluster]:
 
 
 @pytest.fixture
-def task(cluster: StruckCluster, unique: Callable[[str], str]) -> Task:
-    return task_of(cluster, unique("struck"))
+def task(cluster: StruckCluster, unique: Callable[[str], str]) -> Iterator[Task]:
+    yield task_of(cluster, unique("struck"))
+    cluster.strikes.forget()
+    cluster.revive()
 
 
 def task_of(cluster: StruckCluster, topic: str) -> Task:
@@ -63,7 +66,7 @@ def task_of(cluster: StruckCluster, topic: str) -> Task:
 def coordinator(cluster: StruckCluster, task: Task, kind: int) -> int:
     """The broker that coordinates the task's transactions, or its group; 0 where none does."""
     try:
-        link = find(task.options.settings, task.transactional_id, kind)
+        link = find(task.options.settings, f"{task.transactional_id}-0", kind)
     except (ClusterError, ProtocolError):
         return 0
     link.close()
@@ -125,6 +128,26 @@ def test_a_task_and_its_broker_may_be_killed_at_once(cluster: StruckCluster, tas
         process.wait(60)
     task.repeat()
     judge(cluster, task)
+
+
+@pytest.mark.parametrize("has_acted", [False, True], ids=["before it is decided", "when it is decided"])
+def test_a_task_and_the_leader_of_its_rows_may_be_killed_at_once_while_it_commits(
+    cluster: StruckCluster, task: Task, has_acted: bool
+) -> None:
+    """Nobody hears the coordinator's answer, and its marker has to wait for another leader."""
+    leader = leader_of_first_partition(cluster, {"bootstrap.servers": cluster.bootstrap_servers}, task.topic)
+    ids = (replace(task, transactional_id=f"{task.topic}-{at}") for at in range(100))
+    one = next(one for one in ids if coordinator(cluster, one, TRANSACTION) not in (0, leader.node.node_id))
+    with one.as_process() as process:
+
+        def kill_both(_: int) -> None:
+            process.kill()
+            leader.kill()
+
+        cluster.strikes.at(STEPS["committing"], kill_both, has_acted=has_acted)
+        process.wait(60)
+    one.repeat()
+    judge(cluster, one)
 
 
 def test_a_commit_without_an_answer_a_second_attempt_and_a_dead_coordinator_at_once(

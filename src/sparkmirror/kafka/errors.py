@@ -22,6 +22,8 @@ from sparkmirror.errors import (
 from sparkmirror.kafka.answers import TopicExists
 from sparkmirror.kafka.settings import ClientSettings
 
+UNKNOWN_SERVER_ERROR = -1
+"""kafka-python, and so `error_name`, calls it UNKNOWN."""
 NO_ERROR = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
 COORDINATOR_LOAD_IN_PROGRESS = 14
@@ -222,6 +224,8 @@ _LOGIN = (
 )
 _SASL_HINT = "Check {alias}.sasl.jaas.config and {alias}.sasl.mechanism."
 _HINTS = {
+    UNKNOWN_SERVER_ERROR: "The broker's own log says why. One of Kafka 3.0 to 3.2 that gives no producer ids may take "
+    "a former controller for the present one (KAFKA-14167): start that broker again, or use newer ones.",
     INVALID_REPLICATION_FACTOR: "The cluster has fewer live brokers than the replication factor asks for.",
     44: "The cluster has a topic policy; see its create.topic.policy.class.name.",
     50: "Raise transaction.max.timeout.ms of the brokers or lower transaction.timeout.ms.",

@@ -10,13 +10,14 @@ with COORDINATOR_NOT_AVAILABLE; `why_no_coordinator` recognises this.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.broker_settings import broker_setting
@@ -35,9 +36,11 @@ from sparkmirror.kafka.errors import (
     COORDINATOR_PASSING,
     INVALID_REPLICATION_FACTOR,
     NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
     RequestRefused,
     refusal,
 )
+from sparkmirror.kafka.former_controller import look_for_controller
 from sparkmirror.model import Connector, TopicPartition
 
 REPLICATION_SETTING: Final = "transaction.state.log.replication.factor"
@@ -69,6 +72,7 @@ COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their 
 
 _PASSING = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS = 0.05
+_UNKNOWN_PAUSE_SECONDS = 0.5
 _UNFINISHED_SECONDS = 4.0
 """An aborted transaction ends at once, unless a partition is away."""
 _LISTING = "listing transactional ids"
@@ -263,12 +267,23 @@ def _init(
             if code == NO_ERROR:
                 return ProducerIdentity(answer.producer_id, answer.producer_epoch)
             coordinator = None if code in COORDINATOR_MOVED else coordinator
+        if code == UNKNOWN_SERVER_ERROR and waits_within(admin.connection, _UNKNOWN_PAUSE_SECONDS, ends_at):
+            _make_look_for_controller(admin, coordinator)
+            continue
         if code == CONCURRENT_TRANSACTIONS and transactional_id and coordinator and time.monotonic() >= look_at:
             unended = _look_at_unended(admin, transactional_id, coordinator)
             look_at = time.monotonic() + _UNFINISHED_SECONDS
         detail = detail or unended
         if code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(code, admin.alias, doing, detail)
+
+
+def _make_look_for_controller(admin: Admin, node_id: int | None) -> None:
+    """The broker that gives no producer id, or all where any may give one. One that does not answer is of no interest:
+    what is asked again says so."""
+    for one in admin.brokers() if node_id is None else [node_id]:
+        with suppress(ClusterUnreachable):
+            admin.connection.ask(look_for_controller, "looking for the controller", one, BROKER_SECONDS_MAX)
 
 
 def _look_at_unended(admin: Admin, transactional_id: str, coordinator: int) -> str:

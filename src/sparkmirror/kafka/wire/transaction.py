@@ -30,10 +30,12 @@ from sparkmirror.kafka.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_PASSING,
     NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
     refusal,
 )
 from sparkmirror.kafka.fencing import ProducerIdentity
+from sparkmirror.kafka.former_controller import make_look_for_controller
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.coordinator import (
     AddPartitions,
@@ -146,10 +148,12 @@ class Transaction:
             answer = question.decode(link, link.exchange(question.encode(link)))
             self.is_clean = before.error == _ID_NOT_FOUND or before.state == _COMMITTED
             self._was_committed = _DECISIONS.get(before.state, self._was_committed)
+            if answer.error == UNKNOWN_SERVER_ERROR:
+                make_look_for_controller(link)
             return answer.error, answer.identity
 
         doing = f"beginning transactions of {self.transactional_id}"
-        identity = self._ask(TRANSACTION, self.transactional_id, doing, ask, seconds_max)
+        identity = self._ask(TRANSACTION, self.transactional_id, doing, ask, seconds_max, UNKNOWN_SERVER_ERROR)
         if identity is None:
             raise ProtocolError(f"The coordinator of {self.transactional_id} gave no producer id.")
         self.identity, self._added = identity, set()
@@ -281,9 +285,16 @@ class Transaction:
         return self._ask(TRANSACTION, self.transactional_id, doing, ask)
 
     def _ask(
-        self, kind: int, key: str, doing: str, ask: Callable[[Link], tuple[int, T]], seconds_max: float | None = None
+        self,
+        kind: int,
+        key: str,
+        doing: str,
+        ask: Callable[[Link], tuple[int, T]],
+        seconds_max: float | None = None,
+        *passing: int,
     ) -> T:
-        """What the coordinator of `key` answers: an error code, and what it means. Raises ClusterError."""
+        """What the coordinator of `key` answers: an error code, and what it means. Raises ClusterError; with a code of
+        `passing` it is asked again, too."""
         pause, began_at = _PAUSE_SECONDS, time.monotonic()
         ends_at, appears_at = began_at + (seconds_max or self._seconds_max), began_at + _APPEARS_SECONDS
         while True:
@@ -301,7 +312,7 @@ class Transaction:
                 if code == NO_ERROR:
                     return answer
                 is_new = code == UNKNOWN_TOPIC_OR_PARTITION and time.monotonic() < appears_at
-                if not (code in _ENDING or code in _MOVING or is_new) or time.monotonic() + pause > ends_at:
+                if not (code in (*_ENDING, *_MOVING, *passing) or is_new) or time.monotonic() + pause > ends_at:
                     raise self._refusal(code, doing)
                 if code in _MOVING:
                     self._hang_up(kind)
