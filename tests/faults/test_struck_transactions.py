@@ -1,7 +1,7 @@
 """A task of a transactional write on three brokers that die, freeze and wake up at each of its requests, and two
 mishaps at once: each record is committed once.
 
-With both transaction protocols, and with brokers of 3.9. Whatever fails is repeated, as Spark does.
+With both transaction protocols, and with brokers of 3.9 and 3.0. Whatever fails is repeated, as Spark does.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,6 +73,10 @@ def coordinator(cluster: StruckCluster, task: Task, kind: int) -> int:
     return next(at for at in range(1, cluster.size + 1) if cluster.server(at) == link.address)
 
 
+def repeat(cluster: StruckCluster, task: Task) -> None:
+    task.repeat(while_failing=cluster.revive if cluster.forgets else lambda: None)
+
+
 def judge(cluster: StruckCluster, task: Task) -> None:
     """All brokers run again, and the next micro-batch comes as well."""
     cluster.strikes.assert_done()
@@ -86,7 +90,7 @@ def judge(cluster: StruckCluster, task: Task) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_a_broker_may_die_at_any_request(cluster: StruckCluster, task: Task, step: str, has_acted: bool) -> None:
     cluster.strikes.at(STEPS[step], cluster.kill, has_acted=has_acted, skip=int(step == "writing"))
-    task.repeat()
+    repeat(cluster, task)
     judge(cluster, task)
 
 
@@ -112,7 +116,7 @@ def test_a_broker_may_freeze_at_any_request_and_act_when_it_wakes_up(
     cluster: StruckCluster, task: Task, step: str
 ) -> None:
     cluster.strikes.at(STEPS[step], lambda node: cluster.broker(node).pause(), skip=int(step == "writing"))
-    task.repeat()
+    repeat(cluster, task)
     judge(cluster, task)
 
 
@@ -126,7 +130,7 @@ def test_a_task_and_its_broker_may_be_killed_at_once(cluster: StruckCluster, tas
 
         cluster.strikes.at(STEPS[step], kill_both, has_acted=step == "committing", skip=int(step == "writing"))
         process.wait(60)
-    task.repeat()
+    repeat(cluster, task)
     judge(cluster, task)
 
 
@@ -146,7 +150,7 @@ def test_a_task_and_the_leader_of_its_rows_may_be_killed_at_once_while_it_commit
 
         cluster.strikes.at(STEPS["committing"], kill_both, has_acted=has_acted)
         process.wait(60)
-    one.repeat()
+    repeat(cluster, one)
     judge(cluster, one)
 
 
@@ -160,7 +164,7 @@ def test_a_commit_without_an_answer_a_second_attempt_and_a_dead_coordinator_at_o
         others.append(task.as_process().wait(100))
 
     cluster.strikes.at(STEPS["committing"], strike, has_acted=True)
-    task.repeat()
+    repeat(cluster, task)
     judge(cluster, task)
     assert others == [0]
 

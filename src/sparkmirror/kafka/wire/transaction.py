@@ -337,7 +337,8 @@ class Transaction:
         if code in _ENDING:
             hint = (
                 f"The transaction before of {self.transactional_id} is not ended: a partition that it wrote to has no "
-                "leader, or too few replicas in sync. `kafka-transactions.sh find-hanging` names it."
+                "leader, or too few replicas in sync: `kafka-transactions.sh find-hanging` names it. If all have, its "
+                "coordinator may have forgotten it, before Kafka 3.8 (KAFKA-16352): start that broker again."
             )
             return ClusterError(str(problem.args[0]), hint)
         return problem
