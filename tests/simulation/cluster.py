@@ -291,11 +291,13 @@ class Cluster:
     # Leaders.
 
     def move_leader(self, partition: Partition, node: int | None, *, cut: int | None = None) -> None:
-        """Another broker leads; `cut` is where its log ends, the high watermark or, uncleanly, below it."""
+        """Another broker leads; `cut` is where its log ends, the high watermark or, uncleanly, below it. One that was
+        cut off has come back to the others: no controller elects a broker that it does not hear."""
         log = partition.log
         if partition.leader is not None and self.world.now < self.nodes[partition.leader].knows_until:
             self.nodes[partition.leader].leads[partition] = log.copied()
         if node is not None:
+            self.nodes[node].knows_until = 0.0
             end = log.end if cut is None else cut
             if end < log.end:
                 log.truncate(end)
