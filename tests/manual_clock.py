@@ -19,6 +19,9 @@ class ManualClock:
     def thread_time(self) -> float:
         return self.cpu
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
     @property
     def now_ms(self) -> int:
         """Milliseconds since 1970."""

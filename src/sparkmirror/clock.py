@@ -18,16 +18,20 @@ class Clock(Protocol):
     def thread_time(self) -> float:
         """Seconds of CPU time that the calling thread has used."""
 
+    def sleep(self, seconds: float) -> None:
+        """Lets the calling thread wait for so long."""
+
 
 class SystemClock:
     """This machine's clock. Its functions are attributes, by which the simulator gives all parts its own time."""
 
-    __slots__ = ("monotonic", "thread_time", "time_ns")
+    __slots__ = ("monotonic", "sleep", "thread_time", "time_ns")
 
     def __init__(self) -> None:
         self.monotonic: Callable[[], float] = time.monotonic
         self.time_ns: Callable[[], int] = time.time_ns
         self.thread_time: Callable[[], float] = time.thread_time
+        self.sleep: Callable[[float], None] = time.sleep
 
 
 SYSTEM_CLOCK: Final = SystemClock()

@@ -51,7 +51,7 @@ import sparkmirror.sharing.group
 import sparkmirror.sync.heartbeat_job
 import sparkmirror.sync.offset_job
 from sparkmirror.batch.loading import kernels_ready
-from sparkmirror.clock import SYSTEM_CLOCK
+from sparkmirror.clock import SYSTEM_CLOCK, SystemClock
 from sparkmirror.control.assignment import Assignment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
@@ -367,7 +367,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
 
     package = sparkmirror.kafka
     exchanged: list[tuple[Any, str, Any]] = [
-        *((SYSTEM_CLOCK, name, getattr(time, name)) for name in ("monotonic", "time_ns", "thread_time")),
+        *((SYSTEM_CLOCK, name, getattr(time, name)) for name in SystemClock.__slots__),
         (package.wire.link, "_connect", connect),
         (package.wire.leader_search, "random", SimpleNamespace(randrange=lambda _: 0)),
         (package.clients, "ClusterConnection", lambda settings: SimClusterConnection(world, net, settings)),

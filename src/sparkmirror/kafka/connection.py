@@ -18,6 +18,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.client_setup import prepare_clients
 from sparkmirror.kafka.errors import is_absent, is_broken_handshake, is_refused_login, translate
@@ -187,9 +188,9 @@ def _await_cluster(settings: ClientSettings, seconds_max: float) -> None:
         raise (problem if is_absent(error) else with_cause(problem, settings)) from error
 
 
-def waits_within(connection: ClusterConnection, seconds: float, ends_at: float) -> bool:
+def waits_within(connection: ClusterConnection, seconds: float, ends_at: float, clock: Clock = SYSTEM_CLOCK) -> bool:
     """Pauses, and says whether to ask once more: not if the pause would last beyond `ends_at`, nor after a `close`."""
-    return time.monotonic() + seconds <= ends_at and not connection.wait(seconds)
+    return clock.monotonic() + seconds <= ends_at and not connection.wait(seconds)
 
 
 def fail_fast_client(arguments: dict[str, Any]) -> Any:

@@ -6,10 +6,10 @@ is left out, and the epoch ends: the next planner looks for it until it is there
 """
 
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.admission import Admission
 from sparkmirror.control.assignment import Assigned, TaskPlan
@@ -31,7 +31,15 @@ log = logging.getLogger(__name__)
 _READ_SECONDS_MAX = 10.0
 
 
-def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Admin, ledger: LedgerReader) -> TaskPlan:
+def renew(
+    plan: TaskPlan,
+    flow: FlowConfig,
+    run: str,
+    source: Admin,
+    target: Admin,
+    ledger: LedgerReader,
+    clock: Clock = SYSTEM_CLOCK,
+) -> TaskPlan:
     """The plan for a repeated attempt of a task: a new producer epoch, and positions as the ledger has them now.
 
     Raises FencedError where a later run, or another process of the group, works in our place.
@@ -43,16 +51,16 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
     positions = ledger.read_through(target)
     plan = follow_orders(plan, read_orders(flow, plan), ledger.view.records, ledger.view.is_whole)
     held = {one.partition: positions[one.partition] for one in plan.assigned if one.partition in positions}
-    topics = confirm_ids(source, SourceTopics(flow).read(source), held)
+    topics = confirm_ids(source, SourceTopics(flow).read(source), held, clock)
     unknown = ledger.view.problems
     renewed = [
         start_again(one, topics.get(one.partition.topic), positions.get(one.partition), unknown.get(one.partition))
         for one in plan.assigned
     ]
     is_bounded = plan.seconds == 0
-    begun = settle_starts(flow, (source, target, ledger), topics, renewed, all_of_them=is_bounded)
+    begun = settle_starts(flow, (source, target, ledger), topics, renewed, all_of_them=is_bounded, clock=clock)
     if not is_bounded and len(begun) < len(renewed):
-        end_epoch(flow, plan, {one.partition for one in renewed} - {one.partition for one in begun})
+        end_epoch(flow, plan, {one.partition for one in renewed} - {one.partition for one in begun}, clock)
     return replace(
         plan,
         assigned=tuple(begun),
@@ -67,13 +75,15 @@ def renew(plan: TaskPlan, flow: FlowConfig, run: str, source: Admin, target: Adm
     )
 
 
-def end_epoch(flow: FlowConfig, plan: TaskPlan, left_out: Collection[TopicPartition]) -> None:
+def end_epoch(
+    flow: FlowConfig, plan: TaskPlan, left_out: Collection[TopicPartition], clock: Clock = SYSTEM_CLOCK
+) -> None:
     """Has the next epoch begin at once, since the planner of this one counts these partitions as the task's. Raises
     ClusterError."""
     names = ", ".join(map(str, sorted(left_out)[:5]))
     log.warning("%s: %s cannot begin now: the epoch ends, and they are looked for.", flow.name, names)
     process = "" if plan.share is None else plan.share.process
-    order = Restart(plan.run, time.time_ns() // 1_000_000, process)
+    order = Restart(plan.run, clock.time_ns() // 1_000_000, process)
     publish(flow.target, flow.ledger_topics.commands, [command_record(order)])
 
 

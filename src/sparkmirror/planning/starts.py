@@ -5,13 +5,13 @@ Called by `planning.planner` before it assigns partitions. `ledger.lineage` judg
 """
 
 import sys
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.admin import Admin
@@ -42,6 +42,7 @@ def assign_starts(
     positions: Mapping[TopicPartition, Position],
     ends: Mapping[TopicPartition, int] | None,
     notes: FillNotes = NO_NOTES,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> list[Assigned]:
     """Each partition with its start: the ledger's position, which may be unknown, else by `auto.offset.reset`.
 
@@ -51,7 +52,7 @@ def assign_starts(
     source, _, ledger = clusters
     unknown = ledger.view.problems
     fresh = [tp for tp in partitions if tp not in positions and tp not in unknown]
-    topics = confirm_ids(source, topics, {tp: positions[tp] for tp in partitions if tp in positions})
+    topics = confirm_ids(source, topics, {tp: positions[tp] for tp in partitions if tp in positions}, clock)
     starts = first_offsets(flow, source, fresh, all_of_them=ends is not None)
     known = {**{tp: Position(offset) for tp, offset in starts.items()}, **positions}
     items = [
@@ -60,7 +61,7 @@ def assign_starts(
         if tp in known
     ]
     items += [hold_unknown(tp, unknown[tp], topics[tp.topic].topic_id) for tp in partitions if tp in unknown]
-    return settle_starts(flow, clusters, topics, items, all_of_them=ends is not None, notes=notes)
+    return settle_starts(flow, clusters, topics, items, all_of_them=ends is not None, notes=notes, clock=clock)
 
 
 def settle_starts(
@@ -71,6 +72,7 @@ def settle_starts(
     *,
     all_of_them: bool,
     notes: FillNotes = NO_NOTES,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> list[Assigned]:
     """The starts as the target's logs have them: where offsets are kept, a log's end is its partition's start.
 
@@ -79,7 +81,7 @@ def settle_starts(
     accepted = _accepted(flow, clusters[1], clusters[2].view, items)
     kept = [item for item in items if flow.keeps_offsets(item.partition.topic) and item.partition not in accepted]
     others = [item for item in items if not flow.keeps_offsets(item.partition.topic) or item.partition in accepted]
-    begun = look_at_target(clusters[1], others, clusters[2].view.records, flow.remote_topic)
+    begun = look_at_target(clusters[1], others, clusters[2].view.records, flow.remote_topic, clock)
     if kept:
         begun += OffsetStarts(flow, *clusters, is_patient=all_of_them, notes=notes).settle(kept, topics)
     return begun
@@ -96,7 +98,10 @@ def _accepted(
 
 
 def confirm_ids(
-    source: Admin, topics: Mapping[str, Topic], positions: Mapping[TopicPartition, Position]
+    source: Admin,
+    topics: Mapping[str, Topic],
+    positions: Mapping[TopicPartition, Position],
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Mapping[str, Topic]:
     """The topics; of those that look made again since their positions were stored, the id counts that most servers
     show `ANOTHER_ID_SECONDS` later, and a position's where as many show that: one of them may be cut off from the
@@ -108,7 +113,7 @@ def confirm_ids(
     }
     if not others:
         return topics
-    time.sleep(ANOTHER_ID_SECONDS)
+    clock.sleep(ANOTHER_ID_SECONDS)
     again, views = {**topics, **source.list_topics(others)}, _views(source, others)
     for name in others:
         ours = {position.topic_id for tp, position in positions.items() if tp.topic == name}
@@ -158,6 +163,7 @@ def look_at_target(
     items: Iterable[Assigned],
     records: Mapping[TopicPartition, PositionRecord],
     remote_topic: Callable[[str], str],
+    clock: Clock = SYSTEM_CLOCK,
 ) -> list[Assigned]:
     """The partitions with what the ledger has of the target's log, and with `found` if that is shorter.
 
@@ -168,7 +174,7 @@ def look_at_target(
     items = [_with_end(records.get(item.partition), item, remote_topic) for item in items]
     logs = _look(target, [place for item in items if (place := _place(item)) is not None])
     lost = {item.partition: place for item in items if (place := _lost(item, logs)) is not None}
-    doubted = _doubted(target, set(lost.values()), logs) if lost else set()
+    doubted = _doubted(target, set(lost.values()), logs, clock) if lost else set()
     sure = {where: logs.found[place] for where, place in lost.items() if place not in doubted}
     return [replace(item, found=sure[item.partition]) if item.partition in sure else item for item in items]
 
@@ -213,11 +219,11 @@ def _look(target: Admin, wanted: Iterable[TopicPartition]) -> _Logs:
     return _Logs(gone | there, frozenset(gone), ends.epochs)
 
 
-def _doubted(target: Admin, lost: Collection[TopicPartition], logs: _Logs) -> set[TopicPartition]:
+def _doubted(target: Admin, lost: Collection[TopicPartition], logs: _Logs, clock: Clock) -> set[TopicPartition]:
     """Those of which a server says something else, `ANOTHER_ID_SECONDS` later: that their topic is there, has another
     id, or a leader of a later epoch. A server that has just woken up, or is cut off from the others, tells what it
     knew. Raises ClusterError, ProtocolError."""
-    time.sleep(ANOTHER_ID_SECONDS)
+    clock.sleep(ANOTHER_ID_SECONDS)
     views = _views(target, {where.topic for where in lost})
     return {
         where for view in views for where in lost if where.topic in view.topic_ids and _contradicts(view, where, logs)

@@ -5,7 +5,6 @@ and a batch whose answer was lost is sent again with its sequence number, by whi
 `records.sink`, and by `records.task_transaction`, which gives it a transaction to write in.
 """
 
-import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from sparkmirror.batch.columns import decode
 from sparkmirror.batch.encoding import encode
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.piece import Piece
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ProtocolError, RecordTooLarge, SparkMirrorError
 from sparkmirror.kafka.errors import SHORT_OF_REPLICAS, UNKNOWN_TOPIC_OR_PARTITION, error_name
 from sparkmirror.kafka.settings import ClientSettings
@@ -73,6 +73,7 @@ class BatchProducer:
         delivery_seconds: float,
         transaction: Transaction | None = None,
         left_open: LeftOpen | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.appended: dict[TopicPartition, Appended] = {}
         self._settings = settings
@@ -80,6 +81,7 @@ class BatchProducer:
         self._delivery_seconds = delivery_seconds
         self._transaction = transaction
         self._left_open = left_open
+        self._clock = clock
         self._topic_ids: dict[str, UUID] = {}
         self._identity = fresh_producer(settings) if transaction is None else transaction.identity
         self._sequences: dict[TopicPartition, int] = {}
@@ -100,15 +102,18 @@ class BatchProducer:
 
     def size_of(self, topic: str) -> int:
         """The number of its partitions. Raises ClusterError for a topic that is not there."""
-        ends_at = time.monotonic() + _APPEARS_SECONDS
+        ends_at = self._clock.monotonic() + _APPEARS_SECONDS
         while (found := self._view.sizes.get(topic)) is None:
             self._look_up({topic, *self._view.sizes})
-            if topic not in self._view.sizes and time.monotonic() > ends_at:
+            if topic in self._view.sizes:
+                continue
+            if self._clock.monotonic() > ends_at:
                 code = self._view.errors.get(topic, UNKNOWN_TOPIC_OR_PARTITION)
                 raise ClusterError(
                     f"Cluster {self._settings.alias}: records cannot go to topic {topic}: {error_name(code)}.",
                     "Create the topic first, and grant WRITE and DESCRIBE on it.",
                 )
+            self._clock.sleep(_PAUSE_SECONDS)
         if self._left_open is not None:
             self._left_open.clear(topic)
         return found
@@ -122,7 +127,7 @@ class BatchProducer:
     def flush(self) -> None:
         """Until all is acknowledged. Raises ClusterError where a broker refuses a batch, or none takes it in time: that
         counts from here, since rows may come slowly; RecordTooLarge."""
-        pause, ends_at = _PAUSE_SECONDS, time.monotonic() + self._delivery_seconds
+        pause, ends_at = _PAUSE_SECONDS, self._clock.monotonic() + self._delivery_seconds
         while self._waiting:
             self._collect()
             if self._is_unknown and self._transaction is not None:
@@ -130,9 +135,9 @@ class BatchProducer:
             if self._is_unknown and not self._doubtful:
                 self._identity, self._sequences, self._is_unknown = fresh_producer(self._settings), {}, False
             if self._waiting and self._is_stalled:
-                if time.monotonic() + pause > ends_at:
+                if self._clock.monotonic() + pause > ends_at:
                     raise self._late()
-                time.sleep(pause)
+                self._clock.sleep(pause)
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)
             if self._waiting:
                 self._post()
@@ -140,8 +145,8 @@ class BatchProducer:
     def check_topics(self) -> None:
         """Whether those that were written to are still there, before the transaction is committed. Brokers take what
         comes behind for a topic of the same name. Raises ClusterError."""
-        pause, ends_at = _PAUSE_SECONDS, time.monotonic() + self._delivery_seconds
-        appears_at = time.monotonic() + _APPEARS_SECONDS
+        pause, ends_at = _PAUSE_SECONDS, self._clock.monotonic() + self._delivery_seconds
+        appears_at = self._clock.monotonic() + _APPEARS_SECONDS
         topics = {where.topic for where in self.appended}
         while True:
             self._is_stalled = False
@@ -150,11 +155,11 @@ class BatchProducer:
                 gone = sorted(topics - self._view.sizes.keys())
                 if not gone:
                     return
-                if time.monotonic() > appears_at:
+                if self._clock.monotonic() > appears_at:
                     raise self._lost(gone[0])
-            elif time.monotonic() + pause > ends_at:
+            elif self._clock.monotonic() + pause > ends_at:
                 raise ClusterUnreachable(f"The topics of a transaction cannot be looked up: {self._problem}.")
-            time.sleep(pause)
+            self._clock.sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
     def _lost(self, where: TopicPartition | str) -> ClusterError:
@@ -281,7 +286,7 @@ class BatchProducer:
 
     def _link(self, node: int) -> Link:
         link = self._links.get(node)
-        if link is not None and time.monotonic() >= link.reauthenticate_at:
+        if link is not None and self._clock.monotonic() >= link.reauthenticate_at:
             self._hang_up(node)
             link = None
         if link is None:

@@ -5,12 +5,12 @@ Made by `records.batch_reader` and `records.stream_reader` in the driver's proce
 
 import logging
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
 from sparkmirror.kafka.admin import ALL_SECONDS_MAX, Admin
 from sparkmirror.kafka.answers import EARLIEST, LATEST
@@ -78,8 +78,9 @@ def name_some(partitions: Iterable[TopicPartition]) -> str:
 class SourceLog:
     """Connects when it is first asked, and again after the cluster was away. For one thread."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
+        self._clock = clock
         self._admin: Admin | None = None
         self._compacted: dict[str, bool] = {}
         self.topic_ids: dict[str, UUID] = {}
@@ -155,13 +156,13 @@ class SourceLog:
 
     def _agreed(self, admin: Admin, names: Collection[str] | None) -> dict[str, Topic]:
         """As `Admin.list_topics`, by what most of several brokers say."""
-        ends_at = time.monotonic() + _AGREE_SECONDS
+        ends_at = self._clock.monotonic() + _AGREE_SECONDS
         while True:
             found, doubtful = most_say(admin.shown_topics(names))
             doubtful = {name for name in doubtful if self._options.topics.takes_some_of(name)}
             if not doubtful:
                 return found
-            if not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+            if not waits_within(admin.connection, _PAUSE_SECONDS, ends_at, self._clock):
                 raise ClusterUnreachable(
                     f"Brokers of cluster {ALIAS} show different topics of the name {', '.join(sorted(doubtful))}.",
                     "One of them may be cut off from the others: start the read again when they agree.",
@@ -173,7 +174,7 @@ class SourceLog:
         selection = self._options.topics
         names = None if selection.pattern else {*selection.names, *(one.topic for one in selection.partitions)}
         pattern = compile_java(selection.pattern) if selection.pattern else None
-        ends_at = time.monotonic() + _APPEARS_SECONDS
+        ends_at = self._clock.monotonic() + _APPEARS_SECONDS
         while True:
             topics = self._agreed(admin, names) if is_agreed else admin.list_topics(names)
             if pattern is not None:
@@ -182,12 +183,12 @@ class SourceLog:
             found = {TopicPartition(name, at) for name, topic in topics.items() for at in range(topic.partitions)}
             if selection.partitions:
                 found &= set(selection.partitions)
-            if found.issuperset(expected) or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+            if found.issuperset(expected) or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at, self._clock):
                 return found
 
     def gone(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Those that the cluster does not have, whatever the options name. Raises ClusterError."""
-        return gone_partitions(self._options.settings, partitions)
+        return gone_partitions(self._options.settings, partitions, self._clock)
 
     def doubted(self, known: Mapping[str, UUID]) -> set[str]:
         """The topics that `partitions` has found with another id than the known one, though `ANOTHER_ID_SECONDS` later
@@ -198,7 +199,7 @@ class SourceLog:
         }
         if not others:
             return set()
-        time.sleep(ANOTHER_ID_SECONDS)
+        self._clock.sleep(ANOTHER_ID_SECONDS)
         views = self._views(others)
         found = {name: likely_id(views, name, [one]) for name, one in others.items()}
         self.topic_ids |= {name: one for name, one in found.items() if one != NO_TOPIC_ID}
@@ -302,10 +303,12 @@ def _all(found: Mapping[TopicPartition, int], partitions: Collection[TopicPartit
     return dict(found)
 
 
-def gone_partitions(settings: ClientSettings, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+def gone_partitions(
+    settings: ClientSettings, partitions: Collection[TopicPartition], clock: Clock = SYSTEM_CLOCK
+) -> set[TopicPartition]:
     """Those that all servers say do not exist, each asked in its turn for a while: one that is cut off from the others
     does not know a new topic. One that we may not see is not gone. Raises ClusterError."""
-    gone, ends_at = set(partitions), time.monotonic() + _APPEARS_SECONDS
+    gone, ends_at = set(partitions), clock.monotonic() + _APPEARS_SECONDS
     known: set[tuple[str, int]] = set()
     turn = 0
     while True:
@@ -314,10 +317,10 @@ def gone_partitions(settings: ClientSettings, partitions: Collection[TopicPartit
         known.update(view.brokers.values())
         unknown = {name for name, code in view.errors.items() if code == UNKNOWN_TOPIC_OR_PARTITION}
         gone = {one for one in gone if one.topic in unknown or one.partition >= view.sizes.get(one.topic, sys.maxsize)}
-        if not gone or (time.monotonic() > ends_at and turn >= len(servers.bootstrap_servers)):
+        if not gone or (clock.monotonic() > ends_at and turn >= len(servers.bootstrap_servers)):
             return gone
         turn += 1
-        time.sleep(_PAUSE_SECONDS)
+        clock.sleep(_PAUSE_SECONDS)
 
 
 def _check_named(option: str, named: Mapping[TopicPartition, int], wanted: Collection[TopicPartition]) -> None:

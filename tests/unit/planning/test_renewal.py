@@ -8,7 +8,9 @@ from uuid import UUID
 
 import pytest
 from tests.flows import flow_of
+from tests.manual_clock import ManualClock
 
+from sparkmirror.clock import Clock
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.control.commands import Assign, Command, Restart, Share, decode_command, ends_epoch
 from sparkmirror.ledger.positions import PositionRecord
@@ -88,6 +90,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.orders: list[Command | None] = []
+        self.clock = ManualClock()
         taken = {1: SimpleNamespace(identity=SimpleNamespace(producer_id=7, epoch=3), number=None, spare=None)}
         for name, value in {
             "stop_if_replaced": lambda *_: None, "is_member": lambda *_: True, "take_over": lambda *_: taken,
@@ -105,7 +108,10 @@ class World:
     def brokers(self) -> dict[int, tuple[str, int]]:
         return {}
 
-    def settle(self, _: object, __: object, ___: object, items: list[Assigned], *, all_of_them: bool) -> list[Assigned]:
+    def settle(
+        self, _: object, __: object, ___: object, items: list[Assigned], *, all_of_them: bool, clock: Clock
+    ) -> list[Assigned]:
+        assert clock is self.clock
         return items if all_of_them else [one for one in items if one.partition != SECOND]
 
     def publish(self, _: object, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
@@ -113,7 +119,7 @@ class World:
 
     def renewed(self, plan: TaskPlan) -> list[TopicPartition]:
         clusters: Any = self
-        return held(renew(plan, flow_of(), "run", clusters, clusters, clusters))
+        return held(renew(plan, flow_of(), "run", clusters, clusters, clusters, self.clock))
 
 
 def test_what_has_no_start_now_is_left_to_the_next_planner_and_its_epoch_begins_at_once(
@@ -124,7 +130,7 @@ def test_what_has_no_start_now_is_left_to_the_next_planner_and_its_epoch_begins_
     assert world.renewed(plan) == [FIRST]
     (order,) = world.orders
     assert isinstance(order, Restart)
-    assert (order.run, ends_epoch(order, None)) == ("run", True)
+    assert (order.run, order.at_ms, ends_epoch(order, None)) == ("run", world.clock.now_ms, True)
 
     share, other = Share("run", "one", 3, frozenset({1}), "m1"), Share("run", "two", 3, frozenset({2}), "m2")
     assert world.renewed(replace(plan, share=share)) == [FIRST]
@@ -146,7 +152,6 @@ def test_a_partition_that_came_by_an_order_lies_in_another_log_only_if_that_is_s
     world, ids = World(monkeypatch), (UUID(int=1), UUID(int=2))
     stands, plan = Position(90, topic_id=ids[1]), replace(PLAN, assigned=(Assigned(FIRST, 5), Assigned(THIRD, 0)))
     before, now = ({"orders": Topic("orders", one, 3, 1)} for one in ids)
-    monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", lambda _: None)
     monkeypatch.setattr("sparkmirror.planning.starts._views", lambda *_: [])
     for name, value in {
         "follow_orders": lambda *_: plan, "SourceTopics": lambda _: SimpleNamespace(read=lambda _: before),
@@ -155,5 +160,5 @@ def test_a_partition_that_came_by_an_order_lies_in_another_log_only_if_that_is_s
     monkeypatch.setattr(World, "read_through", lambda *_: {THIRD: stands})
     monkeypatch.setattr(World, "list_topics", lambda *_: now, raising=False)
     clusters: Any = world
-    renewed = renew(PLAN, flow_of(), "run", clusters, clusters, clusters)
+    renewed = renew(PLAN, flow_of(), "run", clusters, clusters, clusters, world.clock)
     assert renewed.assigned[1] == Assigned(THIRD, 90, topic_id=ids[1])

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from tests.flows import flow_of
+from tests.manual_clock import ManualClock
 
 from sparkmirror.control.assignment import Append, Assigned
 from sparkmirror.kafka.admin import Admin
@@ -70,13 +71,13 @@ def shows(topic_id: UUID | None) -> ClusterView:
 def test_an_id_that_is_not_the_positions_is_believed_when_it_is_shown_twice(
     then: UUID | None, begun: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slept: list[float] = []
+    clock = ManualClock()
+    began = clock.now
     monkeypatch.setattr(starts, "_views", lambda *_: [shows(then), ClusterView()])
-    monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", slept.append)
     admin, first = Woken(then), {"orders": topic(OLD)}
-    topics = confirm_ids(cast(Admin, admin), first, {WHERE: POSITION})
+    topics = confirm_ids(cast(Admin, admin), first, {WHERE: POSITION}, clock)
     assert start_again(PLANNED, topics["orders"], POSITION, None).offset == begun
-    assert (admin.asked, slept) == (["orders"], [ANOTHER_ID_SECONDS])
+    assert (admin.asked, clock.now) == (["orders"], began + ANOTHER_ID_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,8 @@ def test_a_server_that_is_cut_off_from_the_others_makes_no_topic_another_one(
     views: Collection[UUID], counts: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It shows the former id however often it is asked: the topic would be mirrored again from its beginning."""
-    monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", lambda _: None)
     monkeypatch.setattr(starts, "_views", lambda *_: [shows(one) for one in views])
-    topics = confirm_ids(cast(Admin, Woken(OLD)), {"orders": topic(OLD)}, {WHERE: POSITION})
+    topics = confirm_ids(cast(Admin, Woken(OLD)), {"orders": topic(OLD)}, {WHERE: POSITION}, ManualClock())
     assert topics["orders"].topic_id == counts
 
 

@@ -6,6 +6,7 @@ from typing import cast
 from uuid import UUID
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.admin import Admin
@@ -39,7 +40,6 @@ class Target:
         self.asked: list[str] = []
         self._views = {"one": view_of(TOPICS), "two": view_of(TOPICS)} | views
         monkeypatch.setattr(starts, "look_up", self._look_up)
-        monkeypatch.setattr("sparkmirror.planning.starts.time.sleep", lambda _: None)
 
     def _look_up(self, settings: ClientSettings, topics: Collection[str]) -> ClusterView:
         assert "A.whole" not in topics, "nobody doubts it"
@@ -69,7 +69,7 @@ def judge_all(target: Target) -> list[Assigned]:
     }
     items = [Assigned(where, 0 if name == "reset" else 300) for name, where in PARTITIONS.items()]
     remote = {name: f"A.{name}" for name in PARTITIONS} | {"renamed": "B.renamed"}
-    return look_at_target(cast(Admin, target), items, records, remote.__getitem__)
+    return look_at_target(cast(Admin, target), items, records, remote.__getitem__, ManualClock())
 
 
 def test_only_where_the_target_was_cut_back_is_anything_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_what_was_committed_is_known_where_the_position_still_counts_for_that_to
     remote = {name: f"A.{name}" for name in PARTITIONS} | {"renamed": "B.renamed"}
     judged = {
         item.partition: item.committed_end
-        for item in look_at_target(cast(Admin, Target(monkeypatch)), items, records, remote.__getitem__)
+        for item in look_at_target(cast(Admin, Target(monkeypatch)), items, records, remote.__getitem__, ManualClock())
     }
     assert (judged[first], judged[second]) == (end, end), "with an extent, or before it is known"
     assert {where.topic for where, found in judged.items() if found is None} == {"renamed", "reset"}

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.piece import Piece, Span
@@ -34,14 +35,17 @@ class Broker:
         self.looked_up = 0
         self.leaders: list[int] = []
         self.producers = 0
+        self.clock = ManualClock()
         self._sent: list[tuple[TopicPartition, bytes]] = []
         self._answer = ProduceResponse(0, [])
         monkeypatch.setattr(batch_producer, "dial", lambda *_: self._link())
         monkeypatch.setattr(leader_search, "look_up", self._look_up)
         monkeypatch.setattr(batch_producer, "fresh_producer", self._fresh)
-        monkeypatch.setattr("time.sleep", lambda _: None)
         monkeypatch.setattr(wire, "encode_produce", self._encode)
         monkeypatch.setattr(wire, "decode_produce", lambda *_: self._answer)
+
+    def producer(self, delivery_seconds: float) -> BatchProducer:
+        return BatchProducer(SETTINGS, delivery_seconds, clock=self.clock)
 
     def _link(self) -> Any:
         return SimpleNamespace(
@@ -89,7 +93,7 @@ def piece(*values: bytes) -> Piece:
 
 
 def test_sequence_numbers_count_the_records_of_each_partition(broker: Broker) -> None:
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     assert producer.size_of("t") == 2
     producer.send({A: piece(b"1", b"2"), B: piece(b"x")})
     producer.send({A: piece(b"3")})
@@ -101,7 +105,7 @@ def test_sequence_numbers_count_the_records_of_each_partition(broker: Broker) ->
 
 def test_a_batch_whose_answer_was_lost_is_sent_again_with_its_number(broker: Broker) -> None:
     broker.answers = lambda _, count: ConnectionResetError("away") if count == 1 else 46
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1")})
     producer.flush()
     assert broker.taken == [(A, 1, 0, [b"1"])] * 2
@@ -109,16 +113,12 @@ def test_a_batch_whose_answer_was_lost_is_sent_again_with_its_number(broker: Bro
     assert broker.looked_up == 2, "its leader may be another one"
 
 
-def test_a_batch_whose_answer_is_read_late_is_tried_as_long_as_any(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_whose_answer_is_read_late_is_tried_as_long_as_any(broker: Broker) -> None:
     """Rows may come slowly: what was sent last is looked at when the next are there."""
-    now = [1000.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
     broker.answers = lambda _, count: 6 if count < 3 else 0
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1")})
-    now[0] += 600
+    broker.clock.now += 600
     producer.send({A: piece(b"2")})
     producer.flush()
     assert [values for *_, values in broker.taken] == [[b"1"]] * 3 + [[b"2"]]
@@ -126,7 +126,7 @@ def test_a_batch_whose_answer_is_read_late_is_tried_as_long_as_any(
 
 def test_a_leader_that_has_moved_is_looked_up(broker: Broker) -> None:
     broker.answers = lambda where, count: 6 if where == A and count < 3 else 0
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1"), B: piece(b"x")})
     producer.flush()
     assert [where for where, *_ in broker.taken] == [A, B, A]
@@ -137,7 +137,7 @@ def test_a_leader_that_has_moved_is_looked_up(broker: Broker) -> None:
 def test_a_leader_without_replicas_is_looked_up(broker: Broker, code: int) -> None:
     """It may be cut off from the others, of which one leads by now."""
     broker.answers = lambda _, count: code if count < 3 else 0
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1")})
     producer.flush()
     assert (len(broker.taken), broker.looked_up) == (3, 3)
@@ -146,19 +146,19 @@ def test_a_leader_without_replicas_is_looked_up(broker: Broker, code: int) -> No
 def test_a_leader_without_an_address_is_looked_up(broker: Broker) -> None:
     """A Metadata answer may name a leader that is not in its list of brokers: that was a KeyError in the task."""
     broker.leaders = [9, 9]
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1"), B: piece(b"x")})
     producer.flush()
     assert [where for where, *_ in broker.taken] == [B, A]
     broker.leaders = [9] * 100
-    late = BatchProducer(SETTINGS, 0)
+    late = broker.producer(0)
     with pytest.raises(ClusterUnreachable, match="the leader of t-0, broker 9, has no address"):
         late.send({A: piece(b"1")})
         late.flush()
 
 
 def test_a_producer_that_brokers_no_longer_know_begins_again(broker: Broker) -> None:
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1"), B: piece(b"x")})
     producer.flush()
     broker.answers = lambda where, count: 59 if where == A and count == 3 else 0
@@ -169,7 +169,7 @@ def test_a_producer_that_brokers_no_longer_know_begins_again(broker: Broker) -> 
 
 def test_a_batch_that_is_too_large_goes_in_parts(broker: Broker) -> None:
     broker.answers = lambda _, count: 10 if count in (1, 2) else 0
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1", b"2", b"3", b"4")})
     producer.flush()
     assert [(sequence, values) for _, _, sequence, values in broker.taken] == [
@@ -184,7 +184,7 @@ def test_a_batch_that_is_too_large_goes_in_parts(broker: Broker) -> None:
 
 def test_what_a_broker_refuses_is_an_error_that_says_why(broker: Broker) -> None:
     broker.answers = lambda *_: 32
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1")})
     with pytest.raises(ClusterError, match=r"Records cannot be written to t-0: .*InvalidTimestamp \(32\)"):
         producer.flush()
@@ -192,22 +192,25 @@ def test_what_a_broker_refuses_is_an_error_that_says_why(broker: Broker) -> None
 
 def test_what_nobody_takes_in_time_is_an_error_with_the_last_reason(broker: Broker) -> None:
     broker.answers = lambda *_: 19
-    producer = BatchProducer(SETTINGS, 0)
+    producer = broker.producer(0)
     producer.send({A: piece(b"1")})
     with pytest.raises(ClusterUnreachable, match=r"did not take records of t-0 in 0 s: .*NotEnoughReplicas"):
         producer.flush()
 
 
-def test_a_topic_that_is_not_there_is_an_error(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_producer, "_APPEARS_SECONDS", 0)
+def test_a_topic_that_is_not_there_is_an_error(broker: Broker) -> None:
+    """It is looked for a little, by a few questions."""
+    began = broker.clock.now
     with pytest.raises(ClusterError, match="records cannot go to topic u: UNKNOWN_TOPIC_OR_PARTITION"):
-        BatchProducer(SETTINGS, 5).size_of("u")
+        broker.producer(5).size_of("u")
+    assert 2.0 < broker.clock.now - began < 2.2
+    assert broker.looked_up < 50
 
 
 def test_a_batch_in_doubt_is_not_sent_in_parts(broker: Broker) -> None:
     """The first answer was lost, and then the topic's limit was lowered."""
     broker.answers = lambda _, count: ConnectionResetError("away") if count == 1 else 10
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1", b"2")})
     with pytest.raises(ClusterError, match=r"no longer takes a batch of .* and may have taken it when"):
         producer.flush()
@@ -216,7 +219,7 @@ def test_a_batch_in_doubt_is_not_sent_in_parts(broker: Broker) -> None:
 def test_no_new_producer_id_while_a_batch_is_in_doubt(broker: Broker) -> None:
     """B's answer may have been that it is written: under another id it would be written again."""
     broker.answers = lambda where, count: {1: 59, 2: 20, 3: 59}.get(count, 0)
-    producer = BatchProducer(SETTINGS, 5)
+    producer = broker.producer(5)
     producer.send({A: piece(b"1"), B: piece(b"x")})
     producer.flush()
     assert broker.taken == [

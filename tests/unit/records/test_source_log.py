@@ -6,7 +6,9 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.manual_clock import ManualClock
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ClusterError, ClusterUnreachable, ConfigError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import EARLIEST, LATEST
@@ -85,9 +87,9 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     return made
 
 
-def log(**options: str) -> SourceLog:
+def log(clock: Clock = SYSTEM_CLOCK, /, **options: str) -> SourceLog:
     given = {"kafka.bootstrap.servers": "b:1", **(options or {"subscribe": "t"})}
-    return SourceLog(read_options(given, is_stream=True))
+    return SourceLog(read_options(given, is_stream=True), clock)
 
 
 def test_topics_are_found_by_name_pattern_and_partition(admin: FakeAdmin) -> None:
@@ -146,8 +148,8 @@ def test_a_topic_is_gone_when_no_server_knows_it(
     knows: set[str], gone: set[TopicPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that is cut off from the others does not know a new one, and is asked first."""
-    monkeypatch.setattr(source_log, "_APPEARS_SECONDS", 0.0)
-    monkeypatch.setattr(source_log, "_PAUSE_SECONDS", 0.0)
+    clock = ManualClock()
+    began = clock.now
 
     def look_up(settings: ClientSettings, topics: Collection[str]) -> ClusterView:
         if settings.bootstrap_servers[0] in knows:
@@ -156,7 +158,8 @@ def test_a_topic_is_gone_when_no_server_knows_it(
 
     monkeypatch.setattr(source_log, "look_up", look_up)
     settings = client_settings(Cluster("kafka", {"bootstrap.servers": "cut-off:1,well:1"}), "test")
-    assert source_log.gone_partitions(settings, [A]) == gone
+    assert source_log.gone_partitions(settings, [A], clock) == gone
+    assert clock.now - began > 2.0 or not gone, "a broker may hear of a new topic so much later than another one"
 
 
 def test_a_log_is_shorter_where_its_newest_leader_says_so(admin: FakeAdmin) -> None:
@@ -179,8 +182,7 @@ def test_what_one_broker_shows_is_compared_with_what_all_say(admin: FakeAdmin, m
         return ClusterView(brokers, {}, {"t": topic_id}, sizes={"t": partitions})
 
     monkeypatch.setattr(leader_search, "look_up", look_up)
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    source = log()
+    source = log(ManualClock())
     source.partitions()
     assert source.doubted({"t": known}) == {"t"} and source.topic_ids["t"] == known
     assert source.shown([A, B, TopicPartition("t", 2), TopicPartition("other", 0)]) == {A, B}
@@ -208,12 +210,12 @@ def test_a_read_does_not_begin_while_brokers_show_different_topics(
 ) -> None:
     views = [shown(1, 2), shown(1, 2), shown(2, 2)]
     monkeypatch.setattr(admin, "shown_topics", lambda _: views.pop(0) if len(views) > 1 else views[0])
-    admin.connection.wait = lambda _: False
-    assert log().all_partitions() == {A} and len(views) == 1
+    clock = ManualClock()
+    admin.connection.wait = clock.sleep
+    assert log(clock).all_partitions() == {A} and len(views) == 1
     views[:] = [shown(1, 2)]
-    monkeypatch.setattr(source_log, "_AGREE_SECONDS", 0.0)
     with pytest.raises(ClusterUnreachable, match="show different topics of the name t"):
-        log().all_partitions()
+        log(clock).all_partitions()
     views[:] = [[{"other": Topic("other", UUID(int=one), 1, 1), **shown(1)[0]} for one in (1, 2)]]
     assert log(subscribepattern="t").all_partitions() == {A}, "of others it does not matter"
 

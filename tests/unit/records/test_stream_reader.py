@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from tests.manual_clock import ManualClock
 
 from sparkmirror.errors import ClusterUnreachable, ProtocolError
 from sparkmirror.kafka.answers import EARLIEST
@@ -26,11 +27,6 @@ ALL = ReadAllAvailable()
 FIRST_ID, SECOND_ID = UUID(int=1), UUID(int=2)
 
 
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
-
-
 class FakeLog(SourceLog):
     """Logs as dictionaries."""
 
@@ -42,6 +38,7 @@ class FakeLog(SourceLog):
         self.others: list[tuple[int, UUID]] = []
         """What further brokers show of the topic: its partitions, and its id."""
         self._admin = None
+        self._clock = ManualClock()
         self._options = read_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"}, is_stream=True)
         self.open = 0
         """Offsets behind the first open transaction."""

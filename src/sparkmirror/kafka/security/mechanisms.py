@@ -9,7 +9,6 @@ connections of a process share one token of OAUTHBEARER, which is renewed when 8
 import logging
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -22,6 +21,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 from kafka.net.sasl.plain import SaslMechanismPlain
 from kafka.net.sasl.scram import SaslMechanismScram
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import AuthenticationFailed
 from sparkmirror.kafka.security.msk import MECHANISM as MSK
 from sparkmirror.kafka.security.msk import MskCredentials
@@ -154,9 +154,10 @@ def token_provider(settings: OAuthSettings) -> "TokenProvider":
 class TokenProvider(AbstractTokenProvider):
     """Gives kafka-python a token that is still valid."""
 
-    def __init__(self, settings: OAuthSettings) -> None:
+    def __init__(self, settings: OAuthSettings, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__()
         self._settings = settings
+        self._clock = clock
         self._lock = threading.Lock()
         self._token = ""
         self._renew_at = 0.0
@@ -165,22 +166,26 @@ class TokenProvider(AbstractTokenProvider):
     def token(self) -> str:
         """Where the endpoint gives no new one, the last one while it lives. Raises AuthenticationFailed after that."""
         with self._lock:
-            if time.time() >= self._renew_at:
+            if self._now() >= self._renew_at:
                 self._renew()
             return self._token
 
     def _renew(self) -> None:
         try:
-            self._token, life_seconds = obtain_token(self._settings)
+            self._token, life_seconds = obtain_token(self._settings, self._clock)
         except AuthenticationFailed as problem:
-            left_seconds = self._ends_at - time.time()
+            left_seconds = self._ends_at - self._now()
             if left_seconds < _MARGIN_SECONDS:
                 raise
             log.warning("A token is not renewed, and the last one ends in %.0f s: %s", left_seconds, problem)
-            self._renew_at = time.time() + min(_AGAIN_SECONDS, left_seconds - _MARGIN_SECONDS)
+            self._renew_at = self._now() + min(_AGAIN_SECONDS, left_seconds - _MARGIN_SECONDS)
             return
-        now = time.time()
+        now = self._now()
         self._renew_at, self._ends_at = now + life_seconds * _RENEW_SHARE, now + life_seconds
+
+    def _now(self) -> float:
+        """Seconds since 1970: a token's end is a date."""
+        return self._clock.time_ns() / 1e9
 
     def extensions(self) -> dict[str, str]:
         if self._settings.own:

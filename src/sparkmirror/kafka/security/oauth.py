@@ -7,7 +7,6 @@ from a class of the user's, or unsecured ones for tests.
 import base64
 import json
 import ssl
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import AuthenticationFailed, ConfigError
 from sparkmirror.kafka.security.own_tokens import NAMES_OWN_CLASS, ask_own, check_own_tokens
 from sparkmirror.kafka.security.token_request import (
@@ -160,17 +160,17 @@ def _after(prefix: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ..
     return tuple((key.removeprefix(prefix), value) for key, value in options.items() if key.startswith(prefix))
 
 
-def obtain_token(settings: OAuthSettings) -> tuple[str, float]:
+def obtain_token(settings: OAuthSettings, clock: Clock = SYSTEM_CLOCK) -> tuple[str, float]:
     """A new token and how long it lives, in seconds. Raises AuthenticationFailed; the message holds no secret."""
     if settings.own:
         own = ask_own(settings.own, settings.properties)
-        return own, _life(own, {})
+        return own, _life(own, {}, clock)
     if settings.token:
-        return settings.token, _life(settings.token, {})
+        return settings.token, _life(settings.token, {}, clock)
     if not settings.url:
-        return _unsecured(settings.claims), _LIFE_SECONDS
+        return _unsecured(settings.claims, clock), _LIFE_SECONDS
     if settings.url.startswith("file:"):
-        return _from_file(settings.url)
+        return _from_file(settings.url, clock)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             answer = _ask(settings)
@@ -184,11 +184,11 @@ def obtain_token(settings: OAuthSettings) -> tuple[str, float]:
             if attempt == _ATTEMPTS:
                 reason = getattr(problem, "reason", "") or str(problem) or type(problem).__name__
                 raise _failure(settings.url, f"could not be asked: {reason}") from None
-        time.sleep(_PAUSE_SECONDS * attempt)
+        clock.sleep(_PAUSE_SECONDS * attempt)
     token = answer.get("access_token")
     if not isinstance(token, str) or not token:
         raise _failure(settings.url, "answered without an access_token")
-    return token, _life(token, answer)
+    return token, _life(token, answer, clock)
 
 
 def _ask(settings: OAuthSettings) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _reason(refused: urllib.error.HTTPError) -> str:
     return f" ({said})" if said.replace("_", "").isalnum() else ""
 
 
-def _from_file(url: str) -> tuple[str, float]:
+def _from_file(url: str, clock: Clock) -> tuple[str, float]:
     path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
     try:
         with Path(path).open("rb") as file:
@@ -256,16 +256,17 @@ def _from_file(url: str) -> tuple[str, float]:
         raise AuthenticationFailed(f"The OAuth token file {path} cannot be read: {problem.strerror}.") from None
     except UnicodeDecodeError:
         raise AuthenticationFailed(f"The OAuth token file {path} holds no text.") from None
-    return token, _life(token, {})
+    return token, _life(token, {}, clock)
 
 
-def _life(token: str, answer: Mapping[str, Any]) -> float:
+def _life(token: str, answer: Mapping[str, Any], clock: Clock) -> float:
     """Seconds: `expires_in` of the answer, else the token's own `exp`; a week at most, whatever is said."""
     if isinstance(seconds := answer.get("expires_in"), int | float):
         return _believable(seconds)
     try:
         claims = token.split(".")[1]
-        return _believable(_read_json(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"] - time.time())
+        ends_at = _read_json(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]
+        return _believable(ends_at - clock.time_ns() / 1e9)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError):
         return _LIFE_SECONDS
 
@@ -274,9 +275,9 @@ def _believable(seconds: float) -> float:
     return float(max(0, min(seconds, _LIFE_SECONDS_MAX))) if seconds == seconds else _LIFE_SECONDS
 
 
-def _unsecured(claims: tuple[tuple[str, str], ...]) -> str:
+def _unsecured(claims: tuple[tuple[str, str], ...], clock: Clock) -> str:
     """Java's `OAuthBearerUnsecuredLoginCallbackHandler`: for tests, brokers in earnest refuse it."""
-    now = time.time()
+    now = clock.time_ns() / 1e9
     body = {**dict(claims), "iat": now, "exp": now + 2 * _LIFE_SECONDS}
     return f"{_encoded({'alg': 'none'})}.{_encoded(body)}."
 

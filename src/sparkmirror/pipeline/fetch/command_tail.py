@@ -7,7 +7,6 @@ by `pipeline.fetch.reader`.
 
 import logging
 import selectors
-import time
 from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from uuid import UUID
 from sparkmirror.batch.header import iterate_headers
 from sparkmirror.batch.records import Record, decode_records
 from sparkmirror.batch.unpacking import INTERNAL_BYTES_MAX
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.control.commands import Command, decode_command
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
@@ -55,12 +55,14 @@ class CommandTail:
         offset: int,
         background: Background,
         selector: selectors.BaseSelector,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._settings = settings
         self._topic = topic
         self._offset = offset
         self._background = background
         self._selector = selector
+        self._clock = clock
         self._search = LeaderSearch(settings)
         self._topic_id = NO_TOPIC_ID
         self._epoch = NO_EPOCH
@@ -74,7 +76,7 @@ class CommandTail:
 
         A connection that has fallen silent, or is old, is given up: no other sign would come that commands go unheard.
         """
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if self.connection is not None and self.connection.is_silent(now, self._silence_seconds_max):
             self._give_up(self.connection)
         if self.connection is not None and now >= self._renew_at:
@@ -125,9 +127,9 @@ class CommandTail:
         link, self._topic_id, self._offset, self._epoch = dialled
         self._is_lost = False
         age_seconds = max(self._settings.metadata_age_seconds_max, _AGE_SECONDS_MIN)
-        self._renew_at = min(time.monotonic() + age_seconds, link.reauthenticate_at)
+        self._renew_at = min(self._clock.monotonic() + age_seconds, link.reauthenticate_at)
         limits = FetchLimits(wait_ms=int(_POLL_SECONDS * 1000), bytes_max=1 << 20)
-        self.connection = FetchConnection(link, PrivateMemory(), limits)
+        self.connection = FetchConnection(link, PrivateMemory(), limits, self._clock)
         self.ask()
         return self.connection
 

@@ -7,13 +7,13 @@ one request at a time; requests without one may queue up on a connection, which 
 
 import ssl
 import struct
-import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sparkmirror.batch.header import parse_header
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchPosition, FetchResponse, TopicKey
@@ -127,8 +127,11 @@ class Frame:
 class FetchConnection:
     """A bulk connection of one broker in a selector loop: `send`, then `receive` whenever the socket is readable."""
 
-    def __init__(self, link: Link, ring: Ring | PrivateMemory, limits: FetchLimits) -> None:
+    def __init__(
+        self, link: Link, ring: Ring | PrivateMemory, limits: FetchLimits, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self.link = link
+        self._clock = clock
         self.version = link.version(wire.FETCH, wire.FETCH_VERSIONS)
         self.by_id = self.version >= wire.TOPIC_ID_FETCH
         self.session = FetchSession()
@@ -139,7 +142,7 @@ class FetchConnection:
         self._patient_until = 0.0
         self._active_at = 0.0
         self._asked_at = 0.0
-        self._answered_at = time.monotonic()
+        self._answered_at = self._clock.monotonic()
         self._ring = ring
         self._limits = limits
         self._head = bytearray(4)
@@ -191,7 +194,7 @@ class FetchConnection:
         self.link.correlation += 1
         header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
         self._write(b"".join(wire.frame(header, body)))
-        self._active_at = now = time.monotonic()
+        self._active_at = now = self._clock.monotonic()
         self._asked_at = now if not self._asked else 0.0
         self._asked.append(bytes_max)
 
@@ -237,7 +240,7 @@ class FetchConnection:
 
         Raises OSError when the connection is gone, ProtocolError for a frame that cannot be one.
         """
-        self._active_at = time.monotonic()
+        self._active_at = self._clock.monotonic()
         try:
             if self._body is None and not self._begin():
                 return None
@@ -267,7 +270,7 @@ class FetchConnection:
 
     def _measure(self) -> None:
         if self._asked_at:
-            self.link.note_answer(time.monotonic() - self._asked_at)
+            self.link.note_answer(self._clock.monotonic() - self._asked_at)
             self._asked_at = 0.0
 
     def _reserve(self, size: int) -> bool:
@@ -308,7 +311,7 @@ class FetchConnection:
 
     def _note_answer(self, size: int) -> None:
         """Decide whether a pause follows this answer."""
-        now, rest_seconds = time.monotonic(), self._limits.rest_seconds
+        now, rest_seconds = self._clock.monotonic(), self._limits.rest_seconds
         is_sparse = now - self._answered_at >= _SPARSE_RESTS * rest_seconds
         self._answered_at, self._patient_until = now, 0.0
         if size < _LITTLE_BYTES and not is_sparse:
@@ -348,7 +351,7 @@ class FetchConnection:
         if len(frame.buffer) > frame.asked_bytes > 0:
             self._check_size(response, frame)
         if response.throttle_ms:
-            self.not_before = time.monotonic() + response.throttle_ms / 1000
+            self.not_before = self._clock.monotonic() + response.throttle_ms / 1000
         self.session.accept(response)
         return response
 

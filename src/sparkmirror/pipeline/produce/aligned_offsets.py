@@ -9,11 +9,11 @@ Transaction markers fill the holes; a hole is filled when all before it is ackno
 `pipeline.produce.produce_task`.
 """
 
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.control.assignment import Append
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.background import Background, Outcome
@@ -97,13 +97,15 @@ class AlignedOffsets(AtLeastOnce):
         background: Background,
         effects: Effects,
         task_metrics: TaskMetrics,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(plan, progress, ledger_flush)
         self._options = options
         self._background = background
         self._effects = effects
         self._fillers = Fillers(FillerClients(options.target), options.id_prefix)
-        self._read_back = ReadBack(client_settings(options.target, "read-back"), background)
+        self._read_back = ReadBack(client_settings(options.target, "read-back"), background, clock)
+        self._clock = clock
         self._attempt = plan.attempt
         self._filling: dict[TopicPartition, tuple[AlignedBuffer, Hole]] = {}
         self._task_metrics = task_metrics
@@ -114,7 +116,7 @@ class AlignedOffsets(AtLeastOnce):
         if not buffer.settled or hole.first != buffer.acknowledged:
             return
         if self._progress.awaits_gap(buffer):
-            self._effects.append(BackOff(buffer, time.monotonic() + _GAP_SECONDS))
+            self._effects.append(BackOff(buffer, self._clock.monotonic() + _GAP_SECONDS))
             return
         buffer.rest()
         if buffer.source in self._filling:
@@ -122,7 +124,9 @@ class AlignedOffsets(AtLeastOnce):
         self._filling[buffer.source] = (buffer, hole)
         gauge = self._gauges.get(buffer.source)
         if gauge is None or (gauge.reached, gauge.stop) != hole:
-            self._gauges[buffer.source] = FillGauge(hole.first, hole.stop, time.monotonic(), hole.first, is_start=False)
+            self._gauges[buffer.source] = FillGauge(
+                hole.first, hole.stop, self._clock.monotonic(), hole.first, is_start=False
+            )
         work = partial(self._fillers.of(buffer).fill, hole, self._options.filler, _FILL_SECONDS)
         self._background.submit((_FILL, buffer.source), work, _POOL)
 
@@ -198,7 +202,7 @@ class AlignedOffsets(AtLeastOnce):
             del self._gauges[source]
             self._task_metrics.fills(source, None)
         else:
-            self._task_metrics.fills(source, gauge.note(time.monotonic(), reached))
+            self._task_metrics.fills(source, gauge.note(self._clock.monotonic(), reached))
 
     def close(self) -> None:
         self._fillers.close()

@@ -6,13 +6,13 @@ the same ones, what it had read before the source lost it. The content tells. Ti
 stamp its own.
 """
 
-import time
 from collections.abc import Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import Record, decode_records
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.background import Background
 from sparkmirror.kafka.settings import ClientSettings
@@ -44,9 +44,10 @@ class Sent(NamedTuple):
 class ReadBack:
     """One piece of work at a time for each partition, which takes all that have come by then."""
 
-    def __init__(self, target: ClientSettings, background: Background) -> None:
+    def __init__(self, target: ClientSettings, background: Background, clock: Clock = SYSTEM_CLOCK) -> None:
         self._target = target
         self._background = background
+        self._clock = clock
         self._waiting: dict[TopicPartition, list[Sent]] = {}
         self._read: dict[TopicPartition, list[Sent]] = {}
         self._readers: dict[TopicPartition, OwnerReader] = {}
@@ -68,7 +69,7 @@ class ReadBack:
         where, route = some[0].buffer.target, some[0].buffer.route
         reader = self._readers.setdefault(where, OwnerReader(self._target, where))
         pool = f"read-back-{route[1].link.address if route else 'elsewhere'}"  # a silent broker holds up its own alone
-        self._background.submit((READ_BACK, source), partial(find_other, reader, some), pool)
+        self._background.submit((READ_BACK, source), partial(find_other, reader, some, self._clock), pool)
 
     def take(self, source: TopicPartition) -> list[Sent]:
         """The batches that were read back, oldest first, without those that the partition has dropped meanwhile."""
@@ -77,18 +78,18 @@ class ReadBack:
         return [sent for sent in found if sent.buffer.has_under_way(sent.batch)]
 
 
-def find_other(reader: OwnerReader, batches: Iterable[Sent]) -> dict[int, int]:
+def find_other(reader: OwnerReader, batches: Iterable[Sent], clock: Clock = SYSTEM_CLOCK) -> dict[int, int]:
     """By the first offset of each batch whose place has something else: where that is. A leader may have moved, and is
     looked for again for a while. Raises ClusterError, ProtocolError."""
-    found, ends_at = dict[int, int | None](), time.monotonic() + _RETRY_SECONDS
+    found, ends_at = dict[int, int | None](), clock.monotonic() + _RETRY_SECONDS
     for sent in batches:
         while sent.first not in found:
             try:
                 found[sent.first] = first_other(sent.data, sent.first, reader.read(sent.first, sent.stop))
             except ClusterUnreachable:
-                if time.monotonic() > ends_at:
+                if clock.monotonic() > ends_at:
                     raise
-                time.sleep(_PAUSE_SECONDS)
+                clock.sleep(_PAUSE_SECONDS)
     return {first: offset for first, offset in found.items() if offset is not None}
 
 

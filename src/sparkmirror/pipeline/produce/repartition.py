@@ -5,7 +5,6 @@ for a target topic and task, since a partition's records must all take the same 
 again may have another number of partitions. Called by `pipeline.produce.writer` on its row thread.
 """
 
-import time
 from collections.abc import Callable
 from typing import Final
 from uuid import UUID
@@ -14,6 +13,7 @@ from sparkmirror.batch.header import Codec, iterate_headers
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.rewrite import Limits
 from sparkmirror.batch.unpacking import CONTENT_HINT, UNPACKED_BYTES_MAX, bound_for
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ContentTooLarge, ProtocolError, SparkMirrorError
 from sparkmirror.kafka.clients import OpenAdmins
@@ -39,8 +39,9 @@ def _unknown_id(_: str) -> None:
 class Repartition:
     """Decides which topics of one task pass through, and routes the runs of the others."""
 
-    def __init__(self, flow: FlowConfig) -> None:
+    def __init__(self, flow: FlowConfig, clock: Clock = SYSTEM_CLOCK) -> None:
         self._flow = flow
+        self._clock = clock
         self._admins = OpenAdmins("partitions")
         self._decided: dict[str, int] = {}
         self._topic_ids: dict[str, UUID] = {}
@@ -88,8 +89,8 @@ class Repartition:
         decided = self._decided.get(target_topic)
         if decided is not None:
             return decided
-        if time.monotonic() >= self._ask_after.get(target_topic, 0.0):
-            self._ask_after[target_topic] = time.monotonic() + _ASK_AGAIN_SECONDS
+        if self._clock.monotonic() >= self._ask_after.get(target_topic, 0.0):
+            self._ask_after[target_topic] = self._clock.monotonic() + _ASK_AGAIN_SECONDS
             on_source = self._ask(self._flow.source, source_topic)
             on_target = self._ask(self._flow.target, target_topic)
             if on_target is not None and on_source is not None:

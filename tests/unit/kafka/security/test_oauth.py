@@ -10,7 +10,6 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -21,10 +20,10 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
+from tests.manual_clock import ManualClock
 from tests.token_endpoint import ID, SECRET, TokenEndpoint
 
 from sparkmirror.errors import AuthenticationFailed, ConfigError
-from sparkmirror.kafka.security import mechanisms
 from sparkmirror.kafka.security.mechanisms import TokenProvider
 from sparkmirror.kafka.security.oauth import OAuthSettings, oauth_settings, obtain_token
 from sparkmirror.testing.ports import PortReservation
@@ -58,19 +57,19 @@ def test_a_token_is_kept_while_it_lives_and_renewed_in_time(endpoint: TokenEndpo
     provider = TokenProvider(settings(endpoint, extension_cluster="lkc-1"))
     assert [provider.token(), provider.token()] == ["t0", "t0"]
     assert provider.extensions() == {"cluster": "lkc-1"}
-    brief = TokenProvider(settings(endpoint))
+    clock = ManualClock()
+    brief = TokenProvider(settings(endpoint), clock)
     assert brief.token() == "t1"
-    time.sleep(0.02)
+    clock.now += 0.02
     assert brief.token() == "t2"
 
 
 def test_a_token_that_lives_is_used_while_the_endpoint_gives_no_new_one(
-    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    endpoint: TokenEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(mechanisms, "time", SimpleNamespace(time=lambda: clock.now))
+    clock = ManualClock()
     endpoint.answers = [(200, {"access_token": "t0", "expires_in": 100})]
-    provider = TokenProvider(settings(endpoint))
+    provider = TokenProvider(settings(endpoint), clock)
     assert provider.token() == "t0"
     endpoint.answers = [(400, {}), (200, {"access_token": "t1", "expires_in": 100}), (400, {})]
     clock.now += 81
@@ -87,7 +86,10 @@ def test_a_token_that_lives_is_used_while_the_endpoint_gives_no_new_one(
 
 def test_an_endpoint_in_trouble_is_asked_again(endpoint: TokenEndpoint) -> None:
     endpoint.answers = [(503, {}), (200, {"access_token": "t", "expires_in": 9})]
-    assert obtain_token(settings(endpoint)) == ("t", 9.0)
+    clock = ManualClock()
+    began = clock.now
+    assert obtain_token(settings(endpoint), clock) == ("t", 9.0)
+    assert clock.now > began, "not at once"
 
 
 @pytest.mark.parametrize(

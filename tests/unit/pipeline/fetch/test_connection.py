@@ -13,6 +13,7 @@ from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.header import Codec
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.control.commands import Command, Stop, encode_command
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.background import Background, Outcome
@@ -22,7 +23,6 @@ from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.kafka.wire.lookup import ClusterView, Span
 from sparkmirror.model import Cluster, TopicPartition
-from sparkmirror.pipeline.fetch import command_tail
 from sparkmirror.pipeline.fetch.command_tail import DIAL_KEY, CommandTail, Dialled
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits, Frame
 from sparkmirror.pipeline.relay.board import Announcement
@@ -253,9 +253,9 @@ def test_an_absurd_size_is_a_protocol_error(sockets: Sockets, ring: Ring, size: 
         connection.receive()
 
 
-def new_tail(offset: int) -> CommandTail:
+def new_tail(offset: int, clock: Clock = SYSTEM_CLOCK) -> CommandTail:
     settings = client_settings(Cluster("B", {"bootstrap.servers": "localhost:1"}), "test")
-    return CommandTail(settings, "orders", offset, Background(lambda: None), selectors.DefaultSelector())
+    return CommandTail(settings, "orders", offset, Background(lambda: None), selectors.DefaultSelector(), clock)
 
 
 def test_commands_are_followed_from_their_offset_by_one_poll_after_the_other(sockets: Sockets) -> None:
@@ -286,21 +286,19 @@ def test_a_command_topic_cut_off_is_no_reason_to_ask_in_circles(sockets: Sockets
         brokers.recv(1)
 
 
-def test_a_leader_of_the_command_topic_that_may_be_cut_off_is_left_in_time(
-    sockets: Sockets, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leader_of_the_command_topic_that_may_be_cut_off_is_left_in_time(sockets: Sockets) -> None:
     """It answers in time, and has nothing: what is ordered meanwhile would go unheard."""
     link, brokers = sockets
     clock = ManualClock()
-    monkeypatch.setattr(command_tail, "time", clock)
-    tail = new_tail(offset=11)
+    tail = new_tail(offset=11, clock=clock)
     tail.take_link(Outcome(DIAL_KEY, Dialled(link, UUID(int=0), 11, 4), None))
     assert request_at(brokers).topics[0].partitions[0].current_leader_epoch == 4, "a broker of another one refuses"
-    clock.now += 299
-    tail.connect()
-    assert tail.connection is not None
-    brokers.sendall(no_news())
-    assert tail.take_commands() == []
+    for _ in range(13):
+        clock.now += 23
+        tail.connect()
+        assert tail.connection is not None
+        brokers.sendall(no_news())
+        assert tail.take_commands() == []
     clock.now += 2
     tail.connect()
     assert tail.connection is None

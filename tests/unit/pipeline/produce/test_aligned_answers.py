@@ -1,13 +1,13 @@
 """Where the target's log has put the batches of a flow that keeps offsets: acknowledged, doubted, or held."""
 
 import selectors
-import time
 from collections.abc import Callable, Hashable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.header import HEADER_BYTES, parse_header
 from sparkmirror.batch.records import encode_batch
@@ -18,7 +18,6 @@ from sparkmirror.kafka.wire.batch_owners import OwnedBatch, OwnerReader
 from sparkmirror.kafka.wire.data_requests import ProducedPartition
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, Connector, TopicPartition
-from sparkmirror.pipeline.produce import read_back
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.aligned_gate import REBUILD
 from sparkmirror.pipeline.produce.aligned_offsets import AlignmentOptions
@@ -36,9 +35,21 @@ from sparkmirror.policy.fillers import MARKERS
 
 WHERE, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 TOPIC_ID = UUID(int=2)
-NOW_MS = time.time_ns() // 1_000_000
+NOW_MS = ManualClock().now_ms
 LONG = 60.0
 """Seconds between a look-up of the topic and its first batch."""
+
+
+class LogClock(ManualClock):
+    """Calls `meanwhile` each time that somebody waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.meanwhile()
 
 
 class Log(NamedTuple):
@@ -46,6 +57,7 @@ class Log(NamedTuple):
 
     batches: list[OwnedBatch]
     due: list[tuple[Hashable, Callable[[], Any]]]
+    clock: "LogClock"
 
     def has(self, *batches: bytes) -> None:
         self.batches[:] = [OwnedBatch(parse_header(one, 0), memoryview(one)) for one in batches]
@@ -62,7 +74,7 @@ class Log(NamedTuple):
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    log = Log([], [])
+    log = Log([], [], LogClock())
 
     def read(_: object, first: int, stop: int) -> Iterator[OwnedBatch]:
         if not log.batches:
@@ -85,7 +97,7 @@ def parts(request: pytest.FixtureRequest, log: Log) -> Parts:
     options = SenderOptions(nowhere, progress, alignment=alignment)
     taken = ((Assigned(WHERE, 0, append=Append(4711, 0, REMOTE.topic, TOPIC_ID)), -1),)
     plan = PlanRow(0, "run", 1, 1, 7, 3, RingAddress(0, 0, 0, 0, 0), 25, taken, attempt=getattr(request, "param", 0))
-    made = assemble(options, plan, None, background, selectors.DefaultSelector())
+    made = assemble(options, plan, None, background, selectors.DefaultSelector(), log.clock)
     made.gate.take_plan(plan)
     made.brokers._connections[1, 0] = older
     return made
@@ -188,22 +200,19 @@ def test_what_a_partition_has_dropped_meanwhile_is_not_acknowledged_by_what_was_
     assert (buffer.acknowledged, list(parts.effects)) == (0, [])
 
 
-def test_a_leader_that_moves_while_a_batch_is_read_back_is_looked_for_again(
-    parts: Parts, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leader_that_moves_while_a_batch_is_read_back_is_looked_for_again(parts: Parts, log: Log) -> None:
     buffer, batch = sent(parts)
     answer(parts, buffer, batch, 0, NOW_MS)
-    monkeypatch.setattr(time, "sleep", lambda _: log.has(record()))
+    log.clock.meanwhile = lambda: log.has(record())
     log.read(parts)
     ProduceTask(parts).apply()
     assert buffer.acknowledged == 1
 
 
 def test_a_batch_that_cannot_be_read_back_fails_its_partition_alone_and_is_sent_again_later(
-    parts: Parts, log: Log, monkeypatch: pytest.MonkeyPatch
+    parts: Parts, log: Log
 ) -> None:
-    monkeypatch.setattr(read_back, "_RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(read_back, "_PAUSE_SECONDS", 0.0)
+    began = log.clock.now
     buffer, batch = sent(parts)
     answer(parts, buffer, batch, 0, NOW_MS)
     log.read(parts)
@@ -211,6 +220,7 @@ def test_a_batch_that_cannot_be_read_back_fails_its_partition_alone_and_is_sent_
     assert (buffer.state, buffer.idle, buffer.acknowledged) == (State.FAILED, True, 0)
     assert buffer.reason == "A.orders-0: what stands at offset 0 was not read back: the leader is away"
     assert parts.isolation.wake_at < float("inf")
+    assert began + 20 < log.clock.now < began + 21, "the leader is looked for so long"
 
 
 @pytest.mark.parametrize("is_same", [True, False])

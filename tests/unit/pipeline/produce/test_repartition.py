@@ -4,12 +4,12 @@ from uuid import UUID
 
 import pytest
 from tests.flows import flow_of
+from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.header import Codec, parse_header
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.rewrite import Limits
 from sparkmirror.model import Cluster, Topic, TopicPartition
-from sparkmirror.pipeline.produce import repartition
 from sparkmirror.pipeline.produce.delivery import Bundle, Delivery
 from sparkmirror.pipeline.produce.repartition import NO_TOPIC, NOT_SHOWN, Repartition, spread
 
@@ -51,11 +51,10 @@ OLD, NEW = UUID(int=1), UUID(int=2)
 
 
 class Clusters:
-    """Stands for both clusters' admins, and the clock: how many partitions the topic has on each, 0 for none shown."""
+    """Stands for both clusters' admins: how many partitions the topic has on each, 0 for none shown."""
 
     def __init__(self) -> None:
         self.partitions = {"A": 4, "B": 3}
-        self.now = 1000.0
         self._alias = ""
 
     def of(self, cluster: Cluster) -> "Clusters":
@@ -66,20 +65,17 @@ class Clusters:
         count = self.partitions[self._alias]
         return {name: Topic(name, NEW, count, 1) for name in names if count}
 
-    def monotonic(self) -> float:
-        return self.now
-
 
 class Desk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clusters = Clusters()
+        self.clock = ManualClock()
         self.topic_id: UUID | None = None
-        self.repartition = Repartition(flow_of("partitioning = key"))
+        self.repartition = Repartition(flow_of("partitioning = key"), self.clock)
         monkeypatch.setattr(self.repartition, "_admins", self.clusters)
-        monkeypatch.setattr(repartition.time, "monotonic", self.clusters.monotonic)  # type: ignore[attr-defined]
 
     def bundle(self, after_seconds: float = 0.0) -> Bundle | None:
-        self.clusters.now += after_seconds
+        self.clock.now += after_seconds
         batch = encode_batch([Record(0, 0, b"k", b"v")])
         return self.repartition.bundle(run([batch], 0, 1), topic_id=lambda _: self.topic_id)
 
