@@ -94,11 +94,10 @@ def assemble(
         plan, gate.buffers, progress, reports, task_metrics, peer, brokers, drain, effects,
         in_transactions=in_transactions,
     )  # fmt: skip
-    if aligned is None and options.transactions is None:
-        guarantee: Guarantee = AtLeastOnce(plan, progress, ledger_flush)
-    elif aligned is not None:
+    guarantee: Guarantee = AtLeastOnce(plan, progress, ledger_flush)
+    if aligned is not None:
         guarantee = AlignedOffsets(plan, progress, ledger_flush, aligned, background, effects, task_metrics, clock)
-    else:
+    elif options.transactions is not None:
         brokers.dialect = None
         own, *spare = (_seat(options, background, selector, *seat) for seat in _seats(plan))
         guarantee = ExactlyOnce(
