@@ -49,6 +49,8 @@ _BURST_SECONDS = 0.004
 _FORGET_SECONDS = 0.02
 """After it has learned of a deleted topic, a coordinator forgets what was committed for it."""
 _TOO_LARGE, _INVALID_RECORD = 10, 87
+_CATCH_UP_SECONDS = 0.4
+"""So long at most a broker that has woken up answers with what it knew."""
 _ALL = -1
 COMPACTED = {"cleanup.policy": "compact"}
 _APPENDED = frozenset({7, 20})
@@ -291,13 +293,15 @@ class Cluster:
     # Leaders.
 
     def move_leader(self, partition: Partition, node: int | None, *, cut: int | None = None) -> None:
-        """Another broker leads; `cut` is where its log ends, the high watermark or, uncleanly, below it. One that was
-        cut off has come back to the others: no controller elects a broker that it does not hear."""
+        """Another broker leads; `cut` is where its log ends, the high watermark or, uncleanly, below it. A controller
+        elects none that it does not hear: one that was cut off has come back, and knows what others do, or does so
+        once it has woken up."""
         log = partition.log
         if partition.leader is not None and self.world.now < self.nodes[partition.leader].knows_until:
             self.nodes[partition.leader].leads[partition] = log.copied()
         if node is not None:
-            self.nodes[node].knows_until = 0.0
+            chosen = self.nodes[node]
+            chosen.knows_until = min(chosen.knows_until, max(self.world.now, chosen.frozen_until + _CATCH_UP_SECONDS))
             end = log.end if cut is None else cut
             if end < log.end:
                 log.truncate(end)

@@ -107,6 +107,10 @@ class Leaders:
     def settings_in_turn(self) -> ClientSettings:
         """For a look-up, which begins with another server each time."""
         turn, self._turn = self._turn, self._turn + 1
+        return self.settings_from(turn)
+
+    def settings_from(self, turn: int) -> ClientSettings:
+        """With the server first whose turn it is, of those that are known by now."""
         return with_servers_from(self._settings, turn, self.addresses.values())
 
     def way_to_look(self) -> tuple[ClientSettings, LeaderEpochs]:

@@ -2,6 +2,7 @@
 `pipeline.fetch.reader`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from sparkmirror.kafka.background import Background, Outcome
 from sparkmirror.kafka.settings import ClientSettings
 from sparkmirror.kafka.wire.lookup import Span, look_up_span
-from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, is_another_topic
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition, is_another_topic
 from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_out_of_range, judge_unknown_epoch
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
@@ -17,19 +18,23 @@ from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 KEY: Final = "span"
 _DOUBTS_MAX: Final = 10
 _UNPROVED_MAX: Final = 4
-"""Each question begins with another server."""
+"""Each question about a partition begins with another server."""
 
 
 class LogBounds:
-    """The questions of one task, answered in the background under keys of `KEY` and the partition. `settings_in_turn`
-    gives the source's, with another server first each time."""
+    """The questions of one task, answered in the background under keys of `KEY` and the partition. `settings_from`
+    gives the source's, with the server first whose turn it is. Each partition has turns of its own: of turns shared
+    with other look-ups, which come in a fixed order, it may get the same server each time."""
 
-    def __init__(self, settings_in_turn: Callable[[], ClientSettings], background: Background) -> None:
-        self._settings_in_turn = settings_in_turn
+    def __init__(self, settings_from: Callable[[int], ClientSettings], background: Background) -> None:
+        self._settings_from = settings_from
         self._background = background
+        self._asked: Counter[TopicPartition] = Counter()
 
     def ask(self, fetch_state: PartitionFetchState) -> None:
-        work = partial(look_up_span, self._settings_in_turn(), fetch_state.partition)
+        where = fetch_state.partition
+        work = partial(look_up_span, self._settings_from(self._asked[where]), where)
+        self._asked[where] += 1
         self._background.submit((KEY, fetch_state.partition), work)
 
     def take(self, fetch_state: PartitionFetchState, outcome: Outcome, response_reader: FetchResponseReader) -> None:
@@ -42,6 +47,8 @@ class LogBounds:
         if _is_former(fetch_state, span):
             fetch_state.node = None
             return
+        if span.topic_id != NO_TOPIC_ID and span.topic_id == fetch_state.topic_id:
+            fetch_state.current_epoch = max(fetch_state.current_epoch, span.epoch)  # who led before that is former
         loss = judge_out_of_range(fetch_state.offset, fetch_state.lineage, span)
         if loss is None or _is_unproved(fetch_state, loss):
             if _doubts(fetch_state, _DOUBTS_MAX if loss is None else _UNPROVED_MAX):

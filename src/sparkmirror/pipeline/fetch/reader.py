@@ -76,7 +76,7 @@ class TaskReader:
         self._partitions = Partitions(options.limits.partition_bytes_max)
         self._leaders = Leaders(options.source, self._background, addresses=plan.brokers, leaders=plan.leaders)
         self._connections: dict[int, FetchConnection] = {}
-        self._bounds = log_bounds.LogBounds(self._leaders.settings_in_turn, self._background)
+        self._bounds = log_bounds.LogBounds(self._leaders.settings_from, self._background)
         committed = options.limits.read_committed
         self._response_reader = FetchResponseReader(self._ring, self._bounds.ask, read_committed=committed)
         self._homes = Homes(self._response_reader)

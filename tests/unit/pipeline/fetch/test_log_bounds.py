@@ -10,11 +10,13 @@ from tests.manual_clock import ManualClock
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.kafka.settings import ClientSettings
-from sparkmirror.kafka.wire.lookup import Span
-from sparkmirror.model import NO_TOPIC_ID, TopicPartition
+from sparkmirror.kafka.wire.leaders import Leaders
+from sparkmirror.kafka.wire.lookup import ClusterView, Span
+from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.log_bounds import KEY, LogBounds
 from sparkmirror.pipeline.fetch.partitions import Partitions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
+from sparkmirror.pipeline.fetch.topic_ids import take_leader
 from sparkmirror.pipeline.relay.ring import Ring
 from sparkmirror.pipeline.relay.schema import GAP
 
@@ -39,11 +41,9 @@ class Field:
         self.ring = Ring(1 << 20)
         self.response_reader = FetchResponseReader(self.ring, lambda _: None, ManualClock())
         self.background = Background()
-        turns = iter(["one:9092", "two:9092"])
-        self.bounds = LogBounds(
-            lambda: ClientSettings("A", (next(turns),), "test"),
-            self.background,  # type: ignore[arg-type]
-        )
+        settings = ClientSettings("A", ("one:9092", "two:9092"), "test")
+        self.leaders = Leaders(settings, self.background)  # type: ignore[arg-type]
+        self.bounds = LogBounds(self.leaders.settings_from, self.background)  # type: ignore[arg-type]
         at = Assigned(WHERE, 100, epochs=((5, 0), (7, 80)), topic_id=TOPIC)
         self.fetch_state = Partitions(1 << 20).add(at, 1)
 
@@ -110,3 +110,37 @@ def test_each_question_begins_with_another_server(field: Field) -> None:
     field.bounds.ask(field.fetch_state)
     field.bounds.ask(field.fetch_state)
     assert field.background.servers == ["one:9092", "two:9092"]
+
+
+def test_and_so_it_does_where_leaders_are_looked_up_between_them(field: Field) -> None:
+    """Of two servers a former leader would get all questions, and the next one all look-ups of leaders."""
+    for _ in range(2):
+        field.leaders.settings_in_turn()
+        field.bounds.ask(field.fetch_state)
+    assert field.background.servers == ["one:9092", "two:9092"]
+
+
+def test_what_a_leader_has_said_makes_those_before_it_former_ones(field: Field) -> None:
+    """The next leader says that the position lies in its log; then the former one is asked, which ends before it."""
+    field.fetch_state.lineage = field.fetch_state.lineage._replace(epochs=())
+    for _ in range(2):
+        assert field.told(Span(0, 200, 9, TOPIC)) == []
+    for _ in range(6):
+        assert field.told(Span(0, 80, 8, TOPIC)) == []
+    assert field.fetch_state.offset == 100
+
+
+def test_and_the_leader_of_that_epoch_is_looked_for_until_a_server_names_it(field: Field) -> None:
+    """Not the former one, which refuses the position and would be asked all the time."""
+    assert field.told(Span(0, 200, 9, TOPIC)) == []
+    take_leader(field.fetch_state, ClusterView(leaders={WHERE: 1}, epochs={WHERE: 8}))
+    assert field.fetch_state.node is None
+    take_leader(field.fetch_state, ClusterView(leaders={WHERE: 2}, epochs={WHERE: 9}))
+    assert (field.fetch_state.node, field.fetch_state.current_epoch) == (2, 9)
+
+
+def test_the_epoch_of_a_topic_whose_id_is_not_known_yet_says_nothing(field: Field) -> None:
+    """It may be of a topic that is made again meanwhile, which begins at epoch 0."""
+    field.fetch_state.lineage = field.fetch_state.lineage._replace(topic_id=NO_TOPIC_ID, epochs=())
+    assert field.told(Span(0, 200, 9, OTHER)) == []
+    assert field.fetch_state.current_epoch == NO_EPOCH
