@@ -238,12 +238,26 @@ class Checker:
             missing = [one for one in truth.records.values() if self._is_owed(one, truth, values, own, where)]
             if missing:
                 self.fail(f"{where}: {len(missing)} records are neither on the target nor in a gap: {_name(missing)}")
+            self._judge_open(where)
         if strange := [value for value in values if value not in truth.records]:
             self.fail(f"{where}: the target holds what the source never had: {strange[:3]}")
         if self._scene.script.read_committed:
             self._judge_committed(where, [truth.records[value] for value in values if value in truth.records])
         self._judge_order(where, truth, [(truth.records[v], at) for v, at in arrived if v in truth.records])
         self._judge_gaps(partition, truth, own)
+
+    def _judge_open(self, where: TopicPartition) -> None:
+        """Where a marker was left out, consumers see nothing behind a transaction that no coordinator ends any more."""
+        scene, remote = self._scene, TopicPartition(self._scene.remote, where.partition)
+        partition = scene.target.partition(remote)
+        if partition is None or not scene.script.leaves_markers_out:
+            return
+        known = scene.target.coordinator.known.values()
+        ending = {one.producer_id for one in known if one.is_unended and remote in one.partitions}
+        left = [one for one in partition.log.batches if one.is_aborted is None and one.producer_id not in ending]
+        if left:
+            count, first = sum(len(one.records) for one in left), left[0].base
+            self.fail(f"{where}: {count} records from {first} on lie open on the target, and are nobody's to end")
 
     def _judge_gaps(self, partition: Partition, truth: PartitionTruth, own: list[Gap]) -> None:
         """Each is of a loss that has happened, and has no record that can be read on the source still."""

@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tests.simulation.environment import simulated
 from tests.simulation.history import Scene
 from tests.simulation.scheduler import World
 from tests.simulation.scripts import Script
 
+from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import encode_batch
+
+_PLAIN = Script(1, False, False, False, 1, 1, 600, 100.0, ())
 
 
 @contextmanager
-def _caught_up() -> Iterator[Scene]:
+def _caught_up(script: Script = _PLAIN) -> Iterator[Scene]:
     """A mirror of one partition, in which all is mirrored."""
     world = World(1)
-    scene = Scene(Script(1, False, False, False, 1, 1, 600, 100.0, ()), world)
+    scene = Scene(script, world)
     with simulated(world, scene.net, None):
         try:
             scene.start_missing()
@@ -87,3 +91,16 @@ def test_what_comes_again_from_before_the_position_is_found() -> None:
             hear(scene.target.topics[scene.remote].partitions[0], attempt.writer)
         (problem,) = scene.checker.problems
         assert "again, and the ledger stood at" in problem
+
+
+def test_what_lies_open_is_found_where_no_coordinator_ends_it() -> None:
+    with _caught_up(replace(_PLAIN, exactly_once=True, leaves_markers_out=True)) as scene:
+        scene.checker.judge(is_done=True)
+        assert scene.checker.problems == []
+        log = scene.target.topics[scene.remote].partitions[0].log
+        batch = bytearray(encode_batch([(b"k", b"v")]))
+        stamp(memoryview(batch), 0, parse_header(batch, 0), 77, 0, 0, True)
+        assert log.append(bytes(batch), is_open=True) == (0, log.end - 1)
+        scene.checker.judge(is_done=True)
+        (problem,) = scene.checker.problems
+        assert "1 records from" in problem and "lie open on the target, and are nobody's to end" in problem

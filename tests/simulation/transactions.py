@@ -32,6 +32,10 @@ class Transaction:
     opened_at: float = 0.0
     number: int = 0
 
+    @property
+    def is_unended(self) -> bool:
+        return self.state == ONGOING or self.state in _PREPARED
+
 
 class Coordinator:
     """Of all transactional ids of a cluster. `end` is called for each marker that is to be written."""
