@@ -77,7 +77,7 @@ class TargetLosses:
         is_known = extent is not None and (extent.topic, extent.topic_id) == (scene.remote, log) and extent.end > end
         known = extent.end if extent is not None and is_known else end
         told = [one.end for one in self._losses if one.where == where and one.record == record and self._new_gaps(one)]
-        known = max(min([known, *told]), end)  # what a gap tells of already is not lost again
+        known = max(min([known, *told]), end)  # a gap that is stored covers what it names
         writer = self._writer(where, record.run, record.task) if record is not None else None
         gaps = scene.checker.target_gaps(where)
         self._losses.append(_Loss(where, log, end, known, is_cut, gaps, writer, record))

@@ -94,16 +94,17 @@ def assemble(
         plan, gate.buffers, progress, reports, task_metrics, peer, brokers, drain, effects,
         in_transactions=in_transactions,
     )  # fmt: skip
-    guarantee: Guarantee = AtLeastOnce(plan, progress, ledger_flush)
-    if aligned is not None:
-        guarantee = AlignedOffsets(plan, progress, ledger_flush, aligned, background, effects, task_metrics, clock)
-    elif options.transactions is not None:
+    if aligned is None and options.transactions is not None:
         brokers.dialect = None
         own, *spare = (_seat(options, background, selector, *seat) for seat in _seats(plan))
-        guarantee = ExactlyOnce(
+        guarantee: Guarantee = ExactlyOnce(
             options.transactions, plan.task, own, progress, ledger_flush, effects,
             Looks(brokers.way_to_look, background), brokers.doubted, spare[0] if spare else None, clock,
         )  # fmt: skip
+    elif aligned is not None:
+        guarantee = AlignedOffsets(plan, progress, ledger_flush, aligned, background, effects, task_metrics, clock)
+    else:
+        guarantee = AtLeastOnce(plan, progress, ledger_flush)
     next_batches = (NextBatches if aligned is None else AlignedBatches)(
         gate.buffers, guarantee, brokers, progress, limits, drain, effects, clock
     )
