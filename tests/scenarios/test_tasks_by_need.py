@@ -46,48 +46,52 @@ def test_a_flow_that_falls_behind_gets_a_second_task_and_says_why(
 ) -> None:
     topic, alias = unique("need"), unique("grows")
     near = {"bootstrap.servers": narrow.bootstrap_servers}
-    make_topics(near, {topic: 4})
-    write(near, topic, numbered(0, FAR_RECORDS, partitions=4, size_bytes=RECORD_BYTES), batch_size=2000)
+    write_backlog(near, topic, FAR_RECORDS)
     far = {"bootstrap.servers": narrow.bootstrap_servers_far}
     lines = [*LINES, f"{alias}.consumer.max.partition.fetch.bytes = 4096"]
     mirror = start_mirror(flow_file(far, target, alias=alias, topics=topic, lines=lines))
     mirror.wait_until(lambda: count_records(target, f"{alias}.{topic}") > 0, "the first records arrive")
     mirror.wait_until(lambda: "2 of at most 2: behind" in mirror.errors, "it gets a second task", SECONDS_MAX)
     mirror.wait_until(lambda: status_of(target, alias).tasks == 2, "both report", SECONDS_MAX)
-    mirror.wait_until(lambda: count_records(target, f"{alias}.{topic}") >= FAR_RECORDS, "all records", SECONDS_MAX)
-    assert mirror.stop().status == 0
-    assert_same(read_topic(near, topic), read_topic(target, f"{alias}.{topic}"), topic)
+    assert_arrives(mirror, near, target, alias, topic)
 
 
 def test_a_flow_that_its_own_limit_holds_back_keeps_one_task_and_says_why(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:
     topic, alias = unique("need"), unique("limited")
-    make_topics(source, {topic: 4})
-    write(source, topic, numbered(0, RECORDS, partitions=4, size_bytes=RECORD_BYTES), batch_size=2000)
+    write_backlog(source, topic, RECORDS)
     lines = [*LINES, f"rate.limit.bytes.per.second = {LIMIT // 2}"]
     mirror = start_mirror(flow_file(source, target, alias=alias, topics=topic, lines=lines))
     assert_held(mirror, target, alias, OWN_LIMITS)
-    mirror.wait_until(lambda: count_records(target, f"{alias}.{topic}") >= RECORDS, "all records", SECONDS_MAX)
-    assert mirror.stop().status == 0
+    assert_arrives(mirror, source, target, alias, topic)
     assert "2 of at most 2" not in mirror.errors
-    assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
 
 
 def test_a_flow_that_a_quota_holds_back_keeps_one_task_and_says_why(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:
     topic, alias = unique("need"), unique("throttled")
-    make_topics(source, {topic: 4})
-    write(source, topic, numbered(0, RECORDS, partitions=4, size_bytes=RECORD_BYTES), batch_size=2000)
+    write_backlog(source, topic, RECORDS)
     lines = [*LINES, f"{alias}.consumer.client.id = {alias}", f"{alias}.consumer.max.partition.fetch.bytes = 4096"]
     with quota(source, f"{alias}-reader", "consumer_byte_rate", LIMIT // 2):
         mirror = start_mirror(flow_file(source, target, alias=alias, topics=topic, lines=lines))
         assert_held(mirror, target, alias, SOURCE_QUOTA)
-    mirror.wait_until(lambda: count_records(target, f"{alias}.{topic}") >= RECORDS, "all records", SECONDS_MAX)
-    assert mirror.stop().status == 0
+    assert_arrives(mirror, source, target, alias, topic)
     assert "2 of at most 2" not in mirror.errors
-    assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
+
+
+def write_backlog(source: Client, topic: str, records: int) -> None:
+    make_topics(source, {topic: 4})
+    write(source, topic, numbered(0, records, partitions=4, size_bytes=RECORD_BYTES), batch_size=2000)
+
+
+def assert_arrives(mirror: Mirror, source: Client, target: Client, alias: str, topic: str) -> None:
+    """All records come, and the mirror ends well."""
+    wanted, remote = count_records(source, topic), f"{alias}.{topic}"
+    mirror.wait_until(lambda: count_records(target, remote) >= wanted, "all records", SECONDS_MAX)
+    assert mirror.stop().status == 0
+    assert_same(read_topic(source, topic), read_topic(target, remote), topic)
 
 
 def assert_held(mirror: Mirror, target: Client, alias: str, cause: str) -> None:
