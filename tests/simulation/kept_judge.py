@@ -341,10 +341,12 @@ class KeptChecker(Checker):
 
     def _is_taken_back(self, partition: Partition) -> bool:
         """Whether a mirror that slept has stored what it had when it woke, behind its successor, though all is there:
-        who begins next compares it, and the next record stores its position again."""
-        view, remote, mirror = self.view(), self.remote(partition.where), self._scene.mirror
+        who begins next compares it, and the next record stores its position again. A successor that has not begun yet
+        has no run, and nobody has slept beside it."""
+        view, remote = self.view(), self.remote(partition.where)
         record = view.records.get(partition.where)
-        is_late = not view.is_whole(partition.where) or (record is not None and record.run != mirror.run)
+        runs = [mirror.run for mirror in self._scene.mirrors if mirror.planner is not None]
+        is_late = not view.is_whole(partition.where) or (record is not None and record.run not in runs[-1:])
         return (
             is_late
             and len(self._scene.mirrors) > 1
