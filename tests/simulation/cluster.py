@@ -169,6 +169,8 @@ class Cluster:
         self._sessions = 0
         self._ids = Random(f"{alias} {world.random.random()}")
         self.markers_wait_until = 0.0
+        self.quota_until, self.throttle_ms = 0.0, 0
+        """Until then each answer to a produce or fetch request says so, and its connection is not read meanwhile."""
         self.leaves_markers_out = False
         """Whether a partition of a remote topic that has no leader gets no marker (docs/exactly-once.md)."""
         self.doubles_marker: Callable[[Partition], bool] = lambda _: False
@@ -358,6 +360,11 @@ class Cluster:
 
     # Requests.
 
+    @property
+    def held_back_ms(self) -> int:
+        """What an answer to a request that a quota counts says of it."""
+        return self.throttle_ms if self.world.now < self.quota_until else 0
+
     def handle(self, number: int, frame: bytes, reply: Reply) -> None:
         """Answers through `reply`, now or later."""
         node, header = self.nodes[number], wire.read_header(frame)
@@ -405,7 +412,7 @@ class Cluster:
 
     def _produce(self, node: Node, header: Header, asked: wire.ProduceAsked, reply: Reply) -> None:
         answers = [Produced(key, partition) for key, partition, _ in asked.items]
-        request = WaitingRequest(lambda: reply(wire.write_produce(header.correlation, answers)))
+        request = WaitingRequest(lambda: reply(wire.write_produce(header.correlation, answers, self.held_back_ms)))
         touched: list[Partition] = []
         for produced, (key, number, data) in zip(answers, asked.items, strict=True):
             found = self._find(key, number)
@@ -625,7 +632,8 @@ class Cluster:
             found = [one for one in found if self._is_told(session, one) or is_full]
             for key in [(one.key, one.partition) for one in found if one.records and self.rotates]:
                 session.wanted[key] = session.wanted.pop(key)
-        parked.reply(wire.write_fetch(parked.header.correlation, 0, parked.session_id, found))
+        answer = wire.write_fetch(parked.header.correlation, 0, parked.session_id, found, self.held_back_ms)
+        parked.reply(answer)
         return True
 
     def _is_told(self, session: _Session, one: Fetched) -> bool:

@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 
-from tests.simulation.mirror import KILLED, Mirror
+from tests.simulation.mirror import KILLED, STOPPED, Mirror
 
 _LATE_SECONDS = 60.0
 """So long what a mirror asked before it ended may still reach a broker that stands still, and fence the next one."""
 
 
 def wrong_endings(mirrors: Sequence[Mirror]) -> list[str]:
-    """Of mirrors that have ended though no fault has killed them, and no other one has run beside them or shortly
-    before: nobody has taken them over. `on.data.loss = fail`, which ends a mirror, is in no history."""
+    """Of mirrors that have ended though no fault has killed them and no person stopped them, and no other one has run
+    beside them or shortly before: nobody has taken them over. `on.data.loss = fail`, which ends a mirror, is in no
+    history."""
     return [
         f"{one.name} ends, and no other mirror has run beside it: {one.reason}"
         for one in mirrors
-        if one.is_over and one.reason != KILLED and not any(_meets(other, one) for other in mirrors if other is not one)
+        if one.is_over
+        and one.reason not in (KILLED, STOPPED)
+        and not any(_meets(other, one) for other in mirrors if other is not one)
     ]
 
 

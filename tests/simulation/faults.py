@@ -13,12 +13,11 @@ from tests.simulation.cluster import Cluster, Partition, Topic
 from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS
 from tests.simulation.left_out import LEFT_OUT_FAULTS
 from tests.simulation.network import SimSocket
+from tests.simulation.orders import LATER_ORDERS, ORDERS
 from tests.simulation.scheduler import Process
 from tests.simulation.truth import CUT, DELETED, MADE_AGAIN
 
-from sparkmirror.batch.records import encode_batch
-from sparkmirror.control.commands import Pause, Restart, Resume, Retry, Selection, command_record
-from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Position
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -36,7 +35,7 @@ _One = TypeVar("_One")
 _FOCUS_SHARE = 0.7
 """Of the faults that strike one partition of several, how many strike the one that the history says."""
 _EVENT_SECONDS_MAX = 5.0
-_SLEEP_SECONDS_MAX, _PAUSE_SECONDS_MAX = 8.0, 12.0
+_SLEEP_SECONDS_MAX = 8.0
 _MOMENT_SECONDS, _LATE_SECONDS = 0.006, 0.6
 _AT, _AFTER = " @ ", " after "
 _PARTITIONS_MAX = 5
@@ -716,43 +715,6 @@ def _step_clock(scene: "Scene", random: Random) -> str:
     return f"the wall clock goes {seconds:+.0f} s"
 
 
-def _order(scene: "Scene", random: Random) -> str:
-    kind: type[Pause | Resume | Retry | Restart] = random.choice((Pause, Resume, Resume, Retry, Restart))
-    mirror, at_ms = scene.mirror, int(scene.world.wall * 1000)
-    run = mirror.run
-    if kind is Pause:
-        scene.world.after(2.0 * random.random(), lambda: order_resume(scene))
-    command: Pause | Resume | Retry | Restart
-    if issubclass(kind, Restart):
-        command = Restart(run, at_ms)
-    else:
-        command = kind.of(run, Selection(), at_ms)
-    _say(scene, command)
-    return f"{kind.__name__} is ordered of {mirror.name}"
-
-
-def _long_pause(scene: "Scene", random: Random) -> str:
-    """All partitions rest while other things happen."""
-    seconds = _PAUSE_SECONDS_MAX * random.random()
-    _say(scene, Pause.of(scene.mirror.run, Selection(), int(scene.world.wall * 1000)))
-    scene.world.after(seconds, lambda: order_resume(scene))
-    return f"{scene.mirror.name} is to pause for {seconds:.1f} s"
-
-
-def order_resume(scene: "Scene") -> None:
-    for run in sorted({mirror.run for mirror in scene.mirrors}):
-        _say(scene, Resume.of(run, Selection(), int(scene.world.wall * 1000)))
-
-
-def _say(scene: "Scene", command: Pause | Resume | Retry | Restart) -> None:
-    partition = scene.target.partition(TopicPartition(scene.ledger.commands, 0))
-    if partition is None or partition.leader is None:
-        return
-    key, value = command_record(command)
-    partition.log.append(bytes(encode_batch([(key, value)], timestamp=int(scene.world.wall * 1000))))
-    scene.target.replicate(partition)
-
-
 # Of the driver's jobs.
 
 
@@ -938,8 +900,7 @@ FAULTS: dict[str, FaultKind] = {
     "take over awake": (2, _take_over_awake),
     "other program": (3, _other_program),
     "step clock": (2, _step_clock),
-    "order": (4, _order),
-    "long pause": (2, _long_pause),
+    **ORDERS,
     "deafen": (4, _deafen),
     "deafen all": (2, _deafen_all),
     "hold transaction": (3, _hold_transaction),
@@ -982,5 +943,5 @@ HEARTBEAT_FAULTS: dict[str, FaultKind] = {
 """Of histories in which the leading process sends heartbeats."""
 EVERY_FAULT = (
     FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS | LEFT_OUT_FAULTS
-    | ANNOUNCED_FAULTS | DRIVER_FAULTS
+    | ANNOUNCED_FAULTS | DRIVER_FAULTS | LATER_ORDERS
 )  # fmt: skip

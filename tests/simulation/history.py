@@ -11,12 +11,13 @@ from tests.simulation.cluster import COMPACTED, Cluster, Partition
 from tests.simulation.consumers import Readers
 from tests.simulation.environment import simulated
 from tests.simulation.failing_over import Person
-from tests.simulation.faults import SOURCE_EVENTS, order_resume, strike
+from tests.simulation.faults import SOURCE_EVENTS, strike
 from tests.simulation.heartbeats import HeartbeatJudge
 from tests.simulation.kept import OLD_SECONDS, double_markers, lose_ledger, rebuild, watch_expiry
 from tests.simulation.kept_judge import Causes, KeptChecker
 from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
+from tests.simulation.orders import lift_orders
 from tests.simulation.repeats import Repeats, Standing
 from tests.simulation.scheduler import EVENTS_MAX, World
 from tests.simulation.scripts import Script
@@ -77,6 +78,8 @@ class Scene:
         self.ledger = ledger_topics("A", self.flow.offset_storage_topic)
         self.mirrors: list[Mirror] = []
         self.is_healed = self.is_ended = False
+        self.limited: set[str] = set()
+        """Runs of which a person has limited the rate."""
         self.healed_at = self.thaws_at = 0.0
         """When all is well again, and when the last that a broker let wait has been answered."""
         self.struck: list[tuple[float, str]] = []
@@ -247,6 +250,7 @@ class Scene:
         for cluster in (self.source, self.target):
             cluster.markers_wait_until = cluster.written_late_until = cluster.settings.refuses_until = 0.0
             cluster.acls.refuses_until = cluster.groups.commits_wait_until = cluster.acls.late_until = 0.0
+            cluster.quota_until = 0.0
             for node in cluster.nodes.values():
                 self.thaws_at = max(self.thaws_at, node.frozen_until)
                 node.is_up, node.frozen_until, node.knows_until = True, 0.0, 0.0
@@ -271,7 +275,7 @@ class Scene:
             for mirror in self.mirrors:
                 mirror.kill()
         self.start_missing()
-        self.world.after(1.0, lambda: order_resume(self))  # an order that was lost, its person gives again
+        self.world.after(1.0, lambda: lift_orders(self))  # an order that was lost, its person gives again
 
 
 def _brokers(script: Script, *, is_old: bool) -> Known:
@@ -381,8 +385,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
                 world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())
                 if any(one.target_losses for one in scene.truth.partitions.values()):
                     world.run(world.now + _LOOKS_SECONDS)
-            if is_done:
-                world.run(world.now + _SETTLED_SECONDS_MAX * bool(scene.unsettled()), lambda: not scene.unsettled())
+            if is_done and scene.unsettled():
+                world.run(world.now + _SETTLED_SECONDS_MAX, lambda: not scene.unsettled())
             scene.checker.judge(is_done=is_done)
             if script.kept is not None and script.names_stay and is_done and not scene.checker.problems:
                 WayHome(scene).play()

@@ -20,6 +20,7 @@ from tests.simulation.truth import NEVER
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.config.flow.settings import HeartbeatSettings
 from sparkmirror.control.assignment import TaskPlan
+from sparkmirror.control.commands import Stop
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.pipeline.fetch.connection import FetchLimits
@@ -36,11 +37,15 @@ _PAUSES_SHARE = 0.03
 _ATTEMPTS_MAX = 8
 _TICK_SECONDS = 0.5
 _KIND, _TOPIC = 0, 1
-KILLED = "killed"
+KILLED, STOPPED = "killed", "stopped"
 
 
 class TaskFailed(Exception):
     """A task has failed too often: the query ends, and the mirror begins it again."""
+
+
+class Stopped(Exception):
+    """A person has stopped the mirror, and its tasks have ended their epoch."""
 
 
 class Channel:
@@ -247,7 +252,7 @@ class Mirror:
         self.queries = 0
         self.attempts: dict[int, Attempt] = {}
         self.past: list[Attempt] = []
-        self.is_over = False
+        self.is_over = self.is_to_stop = False
         self.reason = ""
         self.began_at, self.ended_at = world.now, NEVER
         self.look_at_ledger: Callable[[], object] = lambda: None
@@ -272,6 +277,15 @@ class Mirror:
     def end(self, reason: str) -> None:
         self.is_over, self.reason = True, reason
         self.ended_at = min(self.ended_at, self.world.now)
+
+    def stop(self) -> None:
+        """It ends when its tasks have ended their epoch, which `stop_command` asks of them."""
+        self.is_to_stop = True
+        self.reason = STOPPED
+        self.wake()
+
+    def stop_command(self) -> Stop:
+        return Stop(self.run, self.process)
 
     def wake(self) -> None:
         if self.driver.is_alive:
@@ -320,8 +334,14 @@ class Mirror:
                 while True:
                     self._note_epoch()
                     planner.end_epoch()
+                    self._stay()
                     self._run_epoch(planner)
                     pause = 1.0
+            except Stopped:
+                self.end(STOPPED)
+                with suppress(SparkMirrorError):
+                    planner.close()
+                return
             except FencedError as problem:
                 self.end(str(problem))
                 self._end_tasks()
@@ -363,6 +383,8 @@ class Mirror:
 
     def _stay(self) -> None:
         """Raises what ends the query."""
+        if self.is_to_stop and not self.attempts:
+            raise Stopped
 
     def _take_end(self, task: int, attempt: Attempt) -> None:
         if attempt.is_fenced:

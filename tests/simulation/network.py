@@ -4,12 +4,15 @@ import struct
 from collections import deque
 from typing import Any, Final
 
+from tests.simulation import wire
 from tests.simulation.cluster import Cluster
 from tests.simulation.scheduler import Process, World
 
 _SIZE = struct.Struct(">i")
 _LARGE_BYTES = 200
 """So many an answer has with records, or with many partitions."""
+_COUNTED: Final = (struct.pack(">h", wire.PRODUCE), struct.pack(">h", wire.FETCH))
+"""Requests that a quota of bytes counts."""
 EVENT_READ: Final = 1
 EVENT_WRITE: Final = 2
 
@@ -31,7 +34,9 @@ class SimSocket:
         self.has_come = bytearray()
         """What can be read."""
         self._requests: deque[bytes] = deque()
-        self._is_busy = False
+        self._is_busy = self._counts = False
+        self._muted_until = 0.0
+        """A quota holds the connection back: the broker has answered, and reads no request until then."""
         self._arrives_at = self._answers_at = 0.0
         self._waiter: Any = None
 
@@ -87,13 +92,20 @@ class SimSocket:
         if node.frozen_until > world.now:
             world.at(node.frozen_until + world.hiccup(), self._work)
             return
+        if self._muted_until > world.now:
+            world.at(self._muted_until, self._work)
+            return
         self._is_busy = True
         self.cluster.asking = self.process
-        self.cluster.handle(self.node, self._requests.popleft(), self._answer)
+        frame = self._requests.popleft()
+        self._counts = frame[:2] in _COUNTED
+        self.cluster.handle(self.node, frame, self._answer)
 
     def _answer(self, data: bytes) -> None:
         self._is_busy = False
         world = self.net.world
+        if self._counts:
+            self._muted_until = world.now + self.cluster.held_back_ms / 1000
         if not self.is_broken and not self.is_silent:
             self._answers_at = max(self._answers_at, world.now + self.net.delay(self.cluster))
             cut = world.random.randrange(len(data)) if world.random.random() < 0.05 else 0

@@ -37,6 +37,7 @@ from tests.simulation.kept import (
     Kept,
     draw_kept,
 )
+from tests.simulation.orders import LATER_ORDERS
 from tests.simulation.variations import change_few, vary
 
 from sparkmirror.policy.fillers import WRITE_MARKERS
@@ -68,6 +69,8 @@ _PUT_OUT_SHARE, _PUT_OUT_MAX = 0.4, 3
 _ANNOUNCED_SHARE, _ANNOUNCED_MAX, _DRIVER_SHARE = 0.2, 3, 0.1
 """In how many histories something strikes before the row of an announcement, how often at most; and in how many a
 driver ends alone."""
+_ORDERS_SHARE, _ORDERS_MAX = 0.2, 2
+"""In how many histories persons limit, stop, or pause one partition, or brokers have quotas, and how often at most."""
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood yet."""
 _FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
@@ -154,7 +157,7 @@ def plan(seed: int) -> Script:
 
 def _join_later_kinds(script: Script) -> Script:
     """Faults of kinds that were added later come beside the others, which stay as they were drawn: those that strike
-    between an announcement and its row, others at such a moment, and drivers that end alone."""
+    between an announcement and its row, others at such a moment, drivers that end alone, and orders."""
     random, faults = Random(f"announcements and drivers of {script.seed}"), script.faults
     if random.random() < _ANNOUNCED_SHARE:
         own = [name for name, (weight, _) in ANNOUNCED_FAULTS.items() for _ in range(weight)]
@@ -163,6 +166,9 @@ def _join_later_kinds(script: Script) -> Script:
         faults = _joined(faults, more)
     if random.random() < _DRIVER_SHARE:
         faults = _joined(faults, _draw_faults(random, tuple(DRIVER_FAULTS), EVENTS, 1, script.seconds))
+    if random.random() < _ORDERS_SHARE:
+        own = [name for name, (weight, _) in LATER_ORDERS.items() for _ in range(weight)]
+        faults = _joined(faults, _draw_faults(random, own, EVENTS, _ORDERS_MAX, script.seconds))
     return replace(script, faults=faults)
 
 

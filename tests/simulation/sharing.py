@@ -3,7 +3,7 @@ Spark do. A query is begun for each run of the group; its epochs run the tasks t
 
 from contextlib import suppress
 
-from tests.simulation.mirror import Mirror, TaskFailed
+from tests.simulation.mirror import STOPPED, Mirror, Stopped, TaskFailed
 
 from sparkmirror.errors import FencedError, RunReplaced, SparkMirrorError
 from sparkmirror.planning.planner import Planner
@@ -55,6 +55,11 @@ class SharedMirror(Mirror):
             while not self.group.replace_run(name, self.run):
                 world.sleep(0.2)
             world.tell(f"{self.name}: the group begins {self.group.assignment(name).run} in place of {self.run}")
+        except Stopped:
+            with suppress(SparkMirrorError):
+                planner.close()
+            self._end(STOPPED)
+            return
         except FencedError as problem:
             self._end_tasks()
             fenced_at = world.now
@@ -93,6 +98,7 @@ class SharedMirror(Mirror):
             self._run_epoch(planner)
 
     def _stay(self) -> None:
+        super()._stay()
         run = self.group.assignment(self.flow.name).run
         if run and run != self.run:
             raise _OtherRun
