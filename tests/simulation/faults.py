@@ -43,13 +43,13 @@ _COMMITS_ON_TARGET_SHARE = 0.75
 _HOLDS = frozenset({"hold commits"})
 """Faults of jobs that keep a commit from being restored in time."""
 EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command",
-          "burst", "refused", "doubt", "turned", "epoch")  # fmt: skip
+          "burst", "refused", "doubt", "away", "turned", "epoch")  # fmt: skip
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
 producer writes, records that are read, an order of the planner to tasks, a batch of several that are under way, one
-that is refused, one that may stand though no answer says so, a log of the source that was cut or made again, and a
-mirror that is between two epochs."""
+that is refused, one that may stand though no answer says so, a topic of the source that is deleted, a log of it that
+was cut or made again, and a mirror that is between two epochs."""
 FREQUENT_EVENTS = ("data", "positions", "offsets", "written", "read", "burst")
-SOURCE_EVENTS = ("written", "read", "turned")
+SOURCE_EVENTS = ("written", "read", "away", "turned")
 REQUEST_EVENTS = tuple(
     f"asked {name} of {side}" for side in ("source", "target")
     for name in ("Metadata", "ListOffsets", "FindCoordinator", "InitProducerId", "DescribeConfigs", "CreateTopics",
@@ -393,6 +393,7 @@ def _recreate_source(scene: "Scene", random: Random) -> str:
             scene.source.note("turned")
 
     scene.world.after(seconds, create)
+    scene.source.note("away")
     return f"the source's topic is deleted, and made again after {seconds} s"
 
 
