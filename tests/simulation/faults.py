@@ -544,6 +544,30 @@ def _refuse_moved(scene: "Scene", random: Random) -> str:
     return f"{partition.where} is led by another broker when a batch has come, which refuses all with error {refusal}"
 
 
+def _lose_doubtful(scene: "Scene", random: Random) -> str:
+    """Batches are appended, and replicas do not follow: so their leader says of each. Then another broker leads, which
+    lacks them all."""
+    topic = _data_or_ledger(scene, random)
+    if topic is None:
+        return ""
+    partition, seconds = _focus(scene, random, _written(topic)), random.choice((0.1, 1.0, 4.0))
+    partition.refuses, partition.is_stuck = (random.choice(_DOUBTFUL),), True
+    told = f"{partition.where} answers all batches with error {partition.refuses[0]} for {seconds} s, and loses them"
+
+    def lose() -> None:
+        others = [number for number in _live(scene.target) if number != partition.leader]
+        if scene.is_healed or partition.is_gone:
+            return
+        partition.refuses, partition.is_stuck = (), False
+        if others:
+            scene.target.move_leader(partition, others[0], cut=_replicated(scene, partition))
+        else:
+            scene.target.replicate(partition)
+
+    scene.world.after(seconds, lose)
+    return told
+
+
 def _data_or_ledger(scene: "Scene", random: Random) -> Topic | None:
     ledger = scene.ledger
     name = random.choice((scene.remote, random.choice((ledger.offsets, ledger.positions, ledger.gaps))))
@@ -942,7 +966,9 @@ HEARTBEAT_FAULTS: dict[str, FaultKind] = {
     "hold heartbeats": (2, _hold_heartbeats),
 }
 """Of histories in which the leading process sends heartbeats."""
+LATER_FAULTS: dict[str, FaultKind] = {"lose doubtful": (1, _lose_doubtful)}
+"""These were added later; they come beside others, which stay as they were drawn."""
 EVERY_FAULT = (
     FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS | LEFT_OUT_FAULTS
-    | ANNOUNCED_FAULTS | DRIVER_FAULTS | LATER_ORDERS
+    | ANNOUNCED_FAULTS | DRIVER_FAULTS | LATER_ORDERS | LATER_FAULTS
 )  # fmt: skip

@@ -19,6 +19,7 @@ from tests.simulation.faults import (
     HEARTBEAT_FAULTS,
     JOB_EVENTS,
     JOB_FAULTS,
+    LATER_FAULTS,
     REQUEST_EVENTS,
     SETTINGS_EVENTS,
     SETTINGS_FAULTS,
@@ -71,6 +72,8 @@ _ANNOUNCED_SHARE, _ANNOUNCED_MAX, _DRIVER_SHARE = 0.2, 3, 0.1
 driver ends alone."""
 _ORDERS_SHARE, _ORDERS_MAX = 0.2, 2
 """In how many histories persons limit, stop, or pause one partition, or brokers have quotas, and how often at most."""
+_LATER_SHARE, _LATER_MAX = 0.15, 2
+"""In how many histories batches in doubt are lost, and how often at most."""
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood yet."""
 _FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
@@ -169,6 +172,9 @@ def _join_later_kinds(script: Script) -> Script:
     if random.random() < _ORDERS_SHARE:
         own = [name for name, (weight, _) in LATER_ORDERS.items() for _ in range(weight)]
         faults = _joined(faults, _draw_faults(random, own, EVENTS, _ORDERS_MAX, script.seconds))
+    if random.random() < _LATER_SHARE:
+        own = [name for name, (weight, _) in LATER_FAULTS.items() for _ in range(weight)]
+        faults = _joined(faults, _draw_faults(random, own, EVENTS, _LATER_MAX, script.seconds))
     return replace(script, faults=faults)
 
 
