@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 )
 from tests.oracle import Client
 
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
@@ -66,7 +67,10 @@ def grow_topic(client: Client, topic: str, partitions: int) -> None:
 
 
 def alter_topic(client: Client, topic: str, settings: Mapping[str, str | None]) -> None:
-    """Sets each, or takes it away where its value is None."""
+    """Sets each, or takes it away where its value is None; the brokers tell it when this returns.
+
+    The controller has changed them a moment before brokers go by them.
+    """
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE)
         for name, value in settings.items()
@@ -74,6 +78,17 @@ def alter_topic(client: Client, topic: str, settings: Mapping[str, str | None]) 
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin = AdminClient(dict(client))  # it must live until it has answered
     admin.incremental_alter_configs([resource])[resource].result(ORDER_SECONDS_MAX)
+    deadline = time.monotonic() + ORDER_SECONDS_MAX
+    with open_admin(Cluster("altered", client), "test") as brokers:
+        while (found := _own_settings(brokers, topic, settings)) != dict(settings):
+            assert time.monotonic() < deadline, f"after {ORDER_SECONDS_MAX:g} s {topic} has {found}, not {settings}"
+            time.sleep(0.02)
+
+
+def _own_settings(admin: Admin, topic: str, names: Iterable[str]) -> dict[str, str | None]:
+    """What the topic has of its own, None where it has not."""
+    entries = admin.describe_configs([topic], list(names)).get(topic, {})
+    return {name: entries[name].value if name in entries and entries[name].is_override else None for name in names}
 
 
 def set_order_bytes_max(client: Client, alias: str, size_bytes: int | None) -> None:
