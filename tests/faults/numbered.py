@@ -22,6 +22,9 @@ from tests.second_client import find_left_out
 
 _TICK_SECONDS = 0.02
 _REST_SECONDS = 1.0
+_MADE_UP_SECONDS_MAX = 0.5
+"""Of writing. A writer that stood still for longer, as on a busy machine, does not write all of it at once then: what a
+crash may repeat would be that much more."""
 SOON_BACK = {"reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 2000}
 """For librdkafka. With its own settings a consumer was seen to stand still for minutes after its broker was back."""
 
@@ -144,11 +147,13 @@ class NumberedWriter:
         self._flush()
 
     def _run(self) -> None:
-        started, already = time.monotonic(), self.produced[0]
+        looked_at, due = time.monotonic(), 0.0
         while not self._stopping.wait(_TICK_SECONDS):
-            due = already + int((time.monotonic() - started) * self.per_second / len(self.produced))
-            for _ in range(due - self.produced[0]):
+            before, looked_at = looked_at, time.monotonic()
+            due += min(looked_at - before, _MADE_UP_SECONDS_MAX) * self.per_second / len(self.produced)
+            for _ in range(int(due)):
                 self._produce_to_all()
+            due -= int(due)
             self._reopen_if_stuck()
 
     def _reopen_if_stuck(self) -> None:

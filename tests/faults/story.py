@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tests.faults.numbered import Arrival, NumberedWriter, end_offsets, read_arrival
 from tests.faults.tree import Run
-from tests.oracle import list_topics
+from tests.oracle import DEADLINE_SECONDS_LEAST, list_topics
 from tests.scenarios.mirror import COMMAND, flow_file
 
 from sparkmirror.errors import ClusterError
@@ -21,8 +21,6 @@ PER_SECOND = 1000
 REPEATED_MAX = 5 * PER_SECOND
 """What a crash may repeat: the ledger is stored every second, and tests crash what is at most two seconds behind it;
 the rest is for a busy machine."""
-
-_HEARD_OF_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ class Story:
 
     def ledger(self) -> LedgerReader:
         """The flow's ledger, to be closed. One broker of several may hear of its topics later than another."""
-        ends_at = time.monotonic() + _HEARD_OF_SECONDS
+        ends_at = time.monotonic() + DEADLINE_SECONDS_LEAST
         while True:
             try:
                 return LedgerReader(self.cluster(), ledger_topics(self.alias), Connector.of_dedicated_mode(self.alias))
