@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -98,19 +99,27 @@ class _Daemon:
     def executors(self) -> list[psutil.Process]:
         """The JVMs of its executors that live now."""
         children = psutil.Process(self._child.pid).children() if self._child.poll() is None else []
-        return [child for child in children if any(_EXECUTOR in word for word in child.cmdline())]
+        return [child for child in children if _is_executor(child)]
 
     def kill(self) -> None:
         """As when its machine goes: the worker and all that it has started, at once."""
         tree = [psutil.Process(self._child.pid), *psutil.Process(self._child.pid).children(recursive=True)]
         for process in tree:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self._child.wait()
 
     def close(self) -> None:
         self._child.terminate()
         try:
-            self._child.wait(20)
+            self._child.wait(60)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return any(_EXECUTOR in word for word in process.cmdline())
+    except psutil.Error:  # it ends meanwhile
+        return False

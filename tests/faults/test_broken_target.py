@@ -62,8 +62,7 @@ def _largest_memory(run: Run) -> int:
 
 def _refuse_a_writer(story: Story, run: Run) -> None:
     """In mid-epoch: its reader ends at once, and the run soon, though the other task is not refused."""
-    run.wait_until(lambda: len(set(run.rings())) == 2, "both tasks work")
-    rings = set(run.rings())
+    rings = set(run.rings_of_both_tasks())
     _take_transactional_id(story, task=0)
     story.writer().write(50)
     wait_until(lambda: len(rings & set(run.rings())) < 2, "the refused task's ring is gone", 4)

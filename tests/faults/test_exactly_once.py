@@ -163,13 +163,11 @@ def _transactions(admin: Any, story: Story, *states: str) -> list[str]:
 
 
 def kill_a_worker(story: Story, run: Run, *, writing: bool) -> None:
-    run.wait_until(lambda: len(list(run.rings())) == 2, "a ring for each task")
-    rings = list(run.rings())
-    victim = rings[0][1 if writing else 0]
+    victim = run.rings_of_both_tasks()[0][1 if writing else 0]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: is_gone(victim), "the worker is dead", 5)
     story.wait_for_flow(run, HEAL_SECONDS_MAX)
-    run.wait_until(lambda: len(list(run.rings())) == 2, "both tasks work again")
+    run.rings_of_both_tasks()
 
 
 def _assert_once(story: Story, writer: NumberedWriter) -> None:

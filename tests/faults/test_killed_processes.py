@@ -36,13 +36,11 @@ def test_killed_workers_are_replaced_and_a_killed_driver_or_jvm_by_a_new_run(sto
 
 def _kill_a_worker(story: Story, run: Run, end: int) -> None:
     """Its task begins again within the run; the other task goes on."""
-    run.wait_until(lambda: len(list(run.rings())) == 2, "a ring for each task")
-    rings = list(run.rings())
-    victim = rings[0][end]
+    victim = run.rings_of_both_tasks()[0][end]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: is_gone(victim), "the worker is dead", 5)
     story.wait_for_flow(run, HEAL_SECONDS_MAX)
-    run.wait_until(lambda: len(list(run.rings())) == 2, "both tasks work again", HEAL_SECONDS_MAX)
+    run.rings_of_both_tasks()
 
 
 def _kill_the_driver(run: Run) -> None:
@@ -51,12 +49,11 @@ def _kill_the_driver(run: Run) -> None:
     assert len(started) > 3
     run.kill()
     wait_until(lambda: all(map(is_gone, started)), "JVM and Python workers end by themselves", 15)
-    assert not run.processes()
+    wait_until(lambda: not run.processes(), "those that came while it was killed end, too")
 
 
 def _kill_the_jvm(run: Run) -> None:
     """The run ends, with a sentence."""
-    run.wait_until(lambda: len(run.jvms()) == 1, "its JVM is there, which may come later than all is mirrored")
     run.jvm().kill()
     ended = run.finish(20)
     assert ended.status == 1

@@ -42,18 +42,30 @@ class Run(Mirror):
             for number, link in _descriptors(process.pid):
                 if link == RING:
                     writer = _writer_of(process.pid, number)
-                    if writer not in (0, process.pid):
+                    if writer not in (0, process.pid) and not is_gone(writer):
                         yield process.pid, writer
                         break
 
+    def rings_of_both_tasks(self) -> list[tuple[int, int]]:
+        """As `rings`, once there are two."""
+        found: list[tuple[int, int]] = []
+
+        def are_there() -> bool:
+            found[:] = self.rings()
+            return len(found) == 2
+
+        self.wait_until(are_there, "a ring for each task")
+        return found
+
     def ring_sizes(self) -> list[int]:
         """Bytes of each ring's memory file, control page included."""
-        return [
-            Path(f"/proc/{process.pid}/fd/{number}").stat().st_size
-            for process in self.processes()
-            for number, link in _descriptors(process.pid)
-            if link == RING
-        ]
+        sizes = []
+        for process in self.processes():
+            for number, link in _descriptors(process.pid):
+                if link == RING:
+                    with suppress(OSError):  # it is closed meanwhile
+                        sizes.append(Path(f"/proc/{process.pid}/fd/{number}").stat().st_size)
+        return sizes
 
     def interrupt(self) -> None:
         """What a terminal does on Ctrl-C: SIGINT to the foreground process group."""
@@ -81,9 +93,9 @@ class Run(Mirror):
     def stacks(self) -> str:
         """Ends it: what it has said, and where the threads of its Python processes stand; a few pages."""
         said = self.errors
-        for process in [*self.workers(), psutil.Process(self.pid)]:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGABRT)
+        for pid in [*(process.pid for process in self.workers()), self.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGABRT)
         time.sleep(_STACKS_SECONDS)
         return f"{said[-_PAGE:]}\n{self.errors[len(said) :][: 5 * _PAGE]}"
 

@@ -151,9 +151,19 @@ class Mirror:
         return [process for process in self.processes() if any(one in _command_of(process) for one in main_classes)]
 
     def jvm(self) -> psutil.Process:
-        """The engine's Java process. Fails when there is not exactly one."""
-        (found,) = self.jvms()
-        return found
+        """The engine's Java process. Waits until there is exactly one: what it starts bears its name for a moment."""
+        found: list[psutil.Process] = []
+
+        def is_one() -> bool:
+            found[:] = self.jvms()
+            return len(found) == 1
+
+        self.wait_until(is_one, "it has one JVM")
+        return found[0]
+
+    def commands(self) -> list[str]:
+        """How each of its processes was called; what ends meanwhile is left out."""
+        return [found for process in self.processes() if (found := _command_of(process))]
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds_max: float = START_SECONDS_MAX) -> None:
         """Wait until `condition` is true; fails with the log when the run ends or time is up."""
