@@ -92,8 +92,9 @@ def _lose_while_nobody_looks(story: Story, names: dict[str, str]) -> None:
 
 
 def _assert_gaps_told(story: Story, names: dict[str, str]) -> None:
-    gaps = [gap for gap in list_gaps(story) if gap["partition"] == 0]
-    assert sorted(_told(gap) for gap in gaps) == sorted(
+    # The mirror ends with the first loss that it finds of the last topic, in either partition.
+    gaps = [gap for gap in list_gaps(story) if gap["partition"] == 0 or gap["topic"] == names["last"]]
+    assert sorted({_told(gap): 0 for gap in gaps}) == sorted(
         [
             (names["deleted"], "retention", RECORDS, RECORDS + 100, 100, "went on"),
             (names["held"], "retention", RECORDS, RECORDS + 100, 100, "partition paused"),
