@@ -25,6 +25,7 @@ def test_forged_and_damaged_orders_change_nothing_and_end_no_task(story: Story) 
     writer.write(RECORDS)
     with story.run() as run:
         run.wait_until(lambda: end_offsets_of(story) == [RECORDS] * PARTITIONS, "all is mirrored")
+        run.wait_until(lambda: board(story).tasks.keys() == {0, 1}, "both tasks have told of themselves")
         before = board(story)
         write_commands(story, forged(story, before.run))
         writer.write(RECORDS)
