@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from kafka.protocol.producer import ProduceRequest
 from tests.brokers.offset_story import Story, told
+from tests.faults.test_lost_records import delete_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
 
 from sparkmirror.batch.header import parse_header, stamp
@@ -215,9 +215,7 @@ def test_a_topic_that_is_made_again_meanwhile_keeps_its_position(
 
         def plan(kept: Stored) -> Any:
             found = plan_positions(flow, story.source, kept, Choice(), to_earliest)
-            deleting = AdminClient(clusters[0])
-            for done in deleting.delete_topics([here.topic]).values():
-                done.result(60)
+            delete_topic(clusters[0]["bootstrap.servers"], here.topic)
             return found
 
         with pytest.raises(SparkMirrorError, match="deleted or made again just now: nothing was changed"):

@@ -24,6 +24,7 @@ def test_a_run_that_was_replaced_is_given_up_by_all_members(
     """The ledger says to one of them that a later run replaced theirs. The processes of that run are dead."""
     with ExitStack() as stack:
         flow, groups = _two_members(stack, target_cluster, unique("A"))
+        wait_until(lambda: len(_runs(groups, flow)) == 1, "both have heard of one run")
         (run,) = _runs(groups, flow)
         wait_until(lambda: groups[1].replace_run(flow.name, run), "the member that knows goes on as another run")
         wait_until(lambda: len(_runs(groups, flow) - {run}) == len(_runs(groups, flow)) == 1, "so do all")
