@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.faults.numbered import wait_until
 
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire import link as wire_link
@@ -33,8 +34,13 @@ def test_a_broker_whose_first_answers_were_late_is_near(late: LinkProxy) -> None
     link = dialled(late)
     assert link.is_far
     late.delay(0.0)
-    link.doubt_distance()
-    assert not link.is_far
+
+    def is_near() -> bool:
+        """On a busy machine its answers may be late once more."""
+        link.doubt_distance()
+        return not link.is_far
+
+    wait_until(is_near, "its answers come at once now")
     link.close()
 
 
