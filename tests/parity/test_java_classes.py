@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
+from tests.faults.numbered import wait_until
+from tests.faults.tree import is_gone
 from tests.parity.mirror_maker import mirror_maker_flows
 from tests.parity.plugin_jar import compile_classes, kafka_libs
 
@@ -101,19 +103,29 @@ def test_what_a_class_throws_is_reported_also_where_spark_runs(classes: Path, tm
         context.stop()
 
 
+def jvm_of_plugins() -> psutil.Process:
+    """A child of this process, which may have others, and some that have just ended."""
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            found += [child] if "py4j.GatewayServer" in child.cmdline() else []
+    (java,) = found
+    return java
+
+
 def test_a_jvm_that_was_killed_is_replaced_by_another(classes: Path) -> None:
     (flow,) = understood(plugin_path(classes, kafka_libs()), *NAMING).flows
     assert flow.remote_topic("before") == "before_from_A"
-    (java,) = [one for one in psutil.Process().children() if "py4j.GatewayServer" in one.cmdline()]
+    java = jvm_of_plugins()
     os.kill(java.pid, signal.SIGKILL)
-    java.wait(30)
+    java.wait(60)
     assert flow.remote_topic("after") == "after_from_A"
 
 
 def test_its_port_is_on_loopback_and_refuses_who_lacks_the_secret(classes: Path) -> None:
     understood(plugin_path(classes, kafka_libs()), *NAMING)
     port = int(os.environ["_SPARKMIRROR_PLUGINS"].partition(":")[0])
-    (java,) = [one for one in psutil.Process().children() if "py4j.GatewayServer" in one.cmdline()]
+    java = jvm_of_plugins()
     listening = {one.laddr for one in java.net_connections() if one.status == psutil.CONN_LISTEN}
     assert {(one.ip.removeprefix("::ffff:"), one.port) for one in listening} == {("127.0.0.1", port)}
     for secret in (None, "guessed"):
@@ -142,10 +154,7 @@ def test_a_child_process_asks_the_same_jvm_which_ends_with_its_owner(classes: Pa
     said, jvms = json.loads(done.stdout)
     assert said == "x_from_A 0"
     assert len(jvms) == 1
-    deadline = time.monotonic() + 60
-    while psutil.pid_exists(jvms[0]) and psutil.Process(jvms[0]).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "the JVM outlived the process that launched it"
-        time.sleep(0.1)
+    wait_until(lambda: is_gone(jvms[0]), "the JVM ends with the process that launched it")
 
 
 @pytest.mark.parametrize(

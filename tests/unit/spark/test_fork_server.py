@@ -140,7 +140,7 @@ def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
     with driver(tmp_path) as (process, _):
         (server,) = process.children()
         process.send_signal(signal.SIGKILL)
-        wait_until(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: has_ended(server))
 
 
 def test_a_process_with_threads_is_not_forked(tmp_path: Path) -> None:
