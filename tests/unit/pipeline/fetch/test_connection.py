@@ -352,18 +352,19 @@ def test_answers_that_come_seldom_are_followed_by_the_next_request_at_once(
 ) -> None:
     """A pause would wake the reader twice an answer, and merge nothing."""
     link, brokers = sockets
-    connection = FetchConnection(link, ring, FetchLimits(rest_seconds=0.05))
+    clock = ManualClock()
+    connection = FetchConnection(link, ring, FetchLimits(rest_seconds=0.05), clock=clock)
     ask(connection, 0)
     receive_all(connection, brokers, answer(records) if records else no_news())
-    assert connection.rests(time.monotonic()), "it answered at once: asked again at once, it might do so for ever"
-    time.sleep(0.16)
+    assert connection.rests(clock.now), "it answered at once: asked again at once, it might do so for ever"
+    clock.now += 0.16
     ask(connection, 0)
     receive_all(connection, brokers, answer(records) if records else no_news())
     assert ring.announcer.announce(Announcement(0, 1, 1, 0, 0, 1, 0, -1, -1, 0))
-    assert not connection.rests(time.monotonic()), "nor does it wait until the writer has heard of this one"
+    assert not connection.rests(clock.now), "nor does it wait until the writer has heard of this one"
     ask(connection, 0)
     receive_all(connection, brokers, answer(records) if records else no_news())
-    assert connection.rests(time.monotonic()), "the next came at once"
+    assert connection.rests(clock.now), "the next came at once"
 
 
 def test_a_broker_that_had_little_is_not_asked_while_what_came_before_is_on_its_way_to_the_writer(
