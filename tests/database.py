@@ -15,7 +15,7 @@ from sparkmirror.testing.jars import H2, fetch
 from sparkmirror.testing.ports import PortReservation
 
 PASSWORD = "s3cret-of-the-shop"
-_START_SECONDS_MAX = 30.0
+_START_SECONDS_MAX = 60.0
 _STATEMENT_SECONDS_MAX = 60.0
 
 

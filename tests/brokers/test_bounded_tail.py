@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
+from tests.oracle import DEADLINE_SECONDS_LEAST
 from tests.scenarios.test_transactions import write_transactions
 
 from sparkmirror.errors import ProtocolError
@@ -43,7 +44,7 @@ def test_batches_of_more_than_a_mebibyte_are_skipped_and_reported(
         write(target_cluster, topic, codec, codec.encode(), bytes(20 * MEBIBYTE), b"after " + codec.encode())
     write(target_cluster, topic, "none", bytes(2 * MEBIBYTE), b"last", bytes(2 * MEBIBYTE))
     with caplog.at_level(logging.WARNING), TopicTail(target.connection.settings, [TopicPartition(topic, 0)]) as tail:
-        read = [record.value for record in tail.read_to_end(30)]
+        read = [record.value for record in tail.read_to_end(DEADLINE_SECONDS_LEAST)]
     assert read == [part for codec in CODECS for part in (codec.encode(), b"after " + codec.encode())] + [b"last"]
     assert caplog.text.count("of an internal topic is skipped") == 6
     assert "holds more than 1048576 bytes once decompressed" in caplog.text
@@ -55,13 +56,13 @@ def test_of_a_mirrored_topic_nothing_is_passed_over(
     write(target_cluster, topic, "zstd", b"before", bytes(20 * MEBIBYTE))
     where = [TopicPartition(topic, 0)]
     with TopicTail(target.connection.settings, where, is_internal=False) as tail:
-        assert [len(record.value or b"") for record in tail.read_to_end(30)] == [6, 20 * MEBIBYTE]
+        assert [len(record.value or b"") for record in tail.read_to_end(DEADLINE_SECONDS_LEAST)] == [6, 20 * MEBIBYTE]
     monkeypatch.setattr(tails, "UNPACKED_BYTES_MAX", MEBIBYTE)
     with (
         TopicTail(target.connection.settings, where, is_internal=False) as tail,
         pytest.raises(ProtocolError, match="batch at offset 1 cannot be read: a zstd record batch holds more than"),
     ):
-        tail.read_to_end(30)
+        tail.read_to_end(DEADLINE_SECONDS_LEAST)
 
 
 def test_what_transactions_aborted_is_read_where_a_caller_asks_for_all(
@@ -73,7 +74,7 @@ def test_what_transactions_aborted_is_read_where_a_caller_asks_for_all(
     where = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     for committed, records in ((True, 150), (False, 300)):
         with TopicTail(target.connection.settings, where, read_committed=committed) as tail:
-            assert len(tail.read_to_end(30)) == records
+            assert len(tail.read_to_end(DEADLINE_SECONDS_LEAST)) == records
 
 
 def test_a_quiet_tail_has_no_news_until_a_record_has_come(
@@ -82,7 +83,7 @@ def test_a_quiet_tail_has_no_news_until_a_record_has_come(
     write(target_cluster, topic, "none", b"first")
     with TopicTail(target.connection.settings, [TopicPartition(topic, 0)], wait_seconds=30) as tail:
         assert tail.may_have_news, "nothing was asked yet"
-        assert [record.value for record in tail.read_to_end(30)] == [b"first"]
+        assert [record.value for record in tail.read_to_end(DEADLINE_SECONDS_LEAST)] == [b"first"]
         assert tail.poll(0.0) == []
         assert not tail.may_have_news, "the broker has yet to answer"
         write(target_cluster, topic, "none", b"second")

@@ -82,7 +82,7 @@ def read_all(cluster: Cluster, where: TopicPartition, isolation_level: str) -> l
     found: list[tuple[int, bytes | None]] = []
     try:
         while True:
-            message = consumer.poll(30.0)
+            message = consumer.poll(60.0)
             assert message is not None, "the log's end was not reached"
             if message.error():
                 return found
@@ -225,7 +225,7 @@ def append_as_flow(clients: FillerClients, where: TopicPartition, sequence: int,
     records = [Record(at, 1_700_000_000_000, b"k", value) for at, value in enumerate(values)]
     batch = bytearray(encode_batch(records, base_offset=sequence))
     stamp(memoryview(batch), 0, parse_header(batch, 0), FLOW, 0, sequence)
-    return clients.appender.append_batch(where, batch, time.monotonic() + 30.0)
+    return clients.appender.append_batch(where, batch, time.monotonic() + 60.0)
 
 
 @pytest.mark.parametrize("fills", [True, False], ids=["it filled the hole", "it read records there"])
@@ -326,7 +326,7 @@ def test_of_two_that_take_over_a_log_which_does_not_know_their_producer_one_writ
         records = [Record(at, 1_700_000_000_000, b"k", value) for at, value in enumerate(values)]
         batch = bytearray(encode_batch(records, base_offset=first))
         stamp(memoryview(batch), 0, parse_header(batch, 0), producer_id, 0, first)
-        return clients.appender.append_batch(where, batch, time.monotonic() + 30.0)
+        return clients.appender.append_batch(where, batch, time.monotonic() + 60.0)
 
     assert append(6, [b"6", b"7", b"8"]) == 6
     with pytest.raises(RequestRefused, match="OUT_OF_ORDER_SEQUENCE"):
@@ -356,7 +356,7 @@ def test_a_batch_of_somebody_else_is_recognised(
     target: Admin, cluster: Cluster, clients: FillerClients, where: TopicPartition
 ) -> None:
     producer_id = init_producer_ids(target, [None])[None].producer_id
-    assert fill_start(cluster, producer_id, where, Hole(0, 5), seconds_max=10.0) == 5
+    assert fill_start(cluster, producer_id, where, Hole(0, 5), seconds_max=60.0) == 5
     publish(cluster, where.topic, [(b"foreign", b"record")])
     HoleFiller(clients, f"{where.topic}-fillers", where, FLOW).fill(Hole(6, 7), MARKERS, seconds_max=60.0)
 
@@ -372,7 +372,7 @@ def test_an_empty_record_of_somebody_else_in_a_hole_is_noticed_where_it_was_comm
     is_committed: bool,
 ) -> None:  # fmt: skip
     producer_id = init_producer_ids(target, [None])[None].producer_id
-    assert fill_start(cluster, producer_id, where, Hole(0, 5), seconds_max=10.0) == 5
+    assert fill_start(cluster, producer_id, where, Hole(0, 5), seconds_max=60.0) == 5
     producer = Producer({**cluster.client, "transactional.id": unique("stranger")})
     producer.init_transactions(30)
     producer.begin_transaction()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
@@ -25,7 +26,7 @@ def cluster(target_cluster: KafkaCluster) -> Cluster:
 
 @pytest.fixture
 def publisher(cluster: Cluster) -> Iterator[Publisher]:
-    with Publisher(cluster, "test", 20.0) as opened:
+    with Publisher(cluster, "test", DEADLINE_SECONDS_LEAST) as opened:
         yield opened
 
 

@@ -209,7 +209,7 @@ def test_tail_shows_what_arrives_with_its_offsets_on_both_sides(story: Story, fi
         ]
         write(story.target_client, remote.topic, notes)
         story.map(ORDERS[1], (150, 3, end))
-        shown, _ = tail.communicate(timeout=60)
+        shown, _ = tail.communicate(timeout=120)
     assert tail.returncode == 0
     assert [line.split("  ")[0] for line in shown.splitlines() if "->" in line] == [
         f"orders-1 {150 + at} -> east.orders-1 {end + at}" for at in range(3)

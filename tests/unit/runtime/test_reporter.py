@@ -15,7 +15,7 @@ from sparkmirror.runtime.reporter import FlowReporter, reporting
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.records import FlowState, JobRecord, JobState, encode_key
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class Topic:
