@@ -7,8 +7,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 from tests import programs
-from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
+from tests.lanes import TwoLanesForClusters
 
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.proxy import LongLink
@@ -21,25 +20,6 @@ programs.use()
 settings.register_profile("mirror", deadline=None)
 settings.register_profile("same-examples", deadline=None, derandomize=True)
 settings.load_profile("mirror")
-
-
-class TwoLanesForClusters(LoadScopeScheduling):
-    """Tests with brokers form two lanes, one for each worker, which go first; unit tests follow, by file.
-
-    More of them at once would fight for the cores, and would each start the session's clusters.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        folder, _, rest = nodeid.removeprefix("tests/").partition("/")
-        if folder == "unit":
-            return rest.partition("::")[0]
-        return " scenarios" if folder == "scenarios" else " components and faults"
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        """The queue is ordered by numbers of tests; lanes are few tests that take long."""
-        for lane in sorted((scope for scope in self.workqueue if scope.startswith(" ")), reverse=True):
-            self.workqueue.move_to_end(lane, last=False)
-        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TwoLanesForClusters:
