@@ -2,12 +2,14 @@
 other records meet."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
-from tests.oracle import Client, read_messages, read_topic
+from tests.oracle import read_messages, read_topic
 from tests.scenarios.data import Note, make_topics, write
-from tests.scenarios.mirror import MirrorOnce, flow_file
+from tests.scenarios.mirror import Mirror, flow_file
 from tests.tampering import batches_of
 
 from sparkmirror.batch.header import HEADER_BYTES, parse_header
@@ -40,28 +42,64 @@ def content(batch: bytes) -> tuple[object, ...]:
     return header.attributes, header.base_timestamp, header.max_timestamp, header.records_count, batch[HEADER_BYTES:]
 
 
-@pytest.mark.parametrize(
-    ("steps", "changed"),
-    [(DEAD, [BAD]), (MASK, [*CARDS]), ((*DEAD, *MASK), [BAD, *CARDS]), (ALL, [BAD, *CARDS])],
-    ids=["dead letters", "mask", "both", "all columns"],
-)
-def test_only_batches_of_which_a_record_changes_are_encoded_again(
-    source: Client,
-    target: Client,
-    source_cluster: KafkaCluster,
-    target_cluster: KafkaCluster,
-    unique: Callable[[str], str],
-    mirror_once: MirrorOnce,
-    steps: tuple[str, ...],
-    changed: list[int],
-) -> None:
-    story, alias = unique("orders"), unique("east")
-    make_topics(source, {story: 1})
-    write(source, story, written := notes(), compression_type="lz4", batch_num_messages=40, linger_ms=500)
-    lines = [*(step.format(story=story) for step in steps), "tasks.max = 1"]
-    mirror_once(flow_file(source, target, alias=alias, topics=story, lines=lines))
+class Kind(NamedTuple):
+    """The steps of a flow, and which records they change."""
 
-    came, there = batches_of(source_cluster, story, 0), batches_of(target_cluster, f"{alias}.{story}", 0)
+    name: str
+    steps: tuple[str, ...]
+    changed: list[int]
+
+
+KINDS = (
+    Kind("dead-letters", DEAD, [BAD]),
+    Kind("mask", MASK, [*CARDS]),
+    Kind("both", (*DEAD, *MASK), [BAD, *CARDS]),
+    Kind("all-columns", ALL, [BAD, *CARDS]),
+)
+
+
+class Flows(NamedTuple):
+    """What one run has mirrored: a flow of each kind, with its own alias of the source and its own topic."""
+
+    source: KafkaCluster
+    target: KafkaCluster
+    names: Mapping[str, tuple[str, str]]
+    """Alias and topic by kind."""
+
+
+@pytest.fixture(scope="module")
+def flows(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, class_archive: None, tmp_path_factory: Any
+) -> Flows:
+    source, target = ({"bootstrap.servers": one.bootstrap_servers} for one in (source_cluster, target_cluster))
+    mark = uuid4().hex[:8]
+    names = {kind.name: (f"{kind.name}-{mark}", f"orders-{kind.name}-{mark}") for kind in KINDS}
+    lines = [f"clusters = {', '.join(alias for alias, _ in names.values())}, backup", "tasks.max = 1"]
+    for kind in KINDS:
+        alias, story = names[kind.name]
+        make_topics(source, {story: 1})
+        write(source, story, notes(), compression_type="lz4", batch_num_messages=40, linger_ms=500)
+        flow = f"{alias}->backup"
+        lines += [f"{alias}.bootstrap.servers = {source['bootstrap.servers']}", f"{flow}.enabled = true"]
+        lines += [f"{flow}.topics = {story}", *(f"{flow}.{step.format(story=story)}" for step in kind.steps)]
+    first, topic = names[KINDS[0].name]
+    text = flow_file(source, target, alias=first, topics=topic, lines=lines)
+    mirror = Mirror(tmp_path_factory.mktemp("unchanged"), text, ["--once"])
+    try:
+        ended = mirror.finish()
+        assert ended.status == 0, ended.errors
+        assert "Traceback" not in ended.errors, ended.errors
+    finally:
+        mirror.close()
+    return Flows(source_cluster, target_cluster, names)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_only_batches_of_which_a_record_changes_are_encoded_again(flows: Flows, kind: Kind) -> None:
+    alias, story = flows.names[kind.name]
+    target = {"bootstrap.servers": flows.target.bootstrap_servers}
+    written, (_, steps, changed) = notes(), kind
+    came, there = batches_of(flows.source, story, 0), batches_of(flows.target, f"{alias}.{story}", 0)
     headers = [parse_header(batch, 0) for batch in came]
     untouched = [
         content(batch)
