@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
@@ -19,6 +20,7 @@ from sparkmirror.testing.ports import PortReservation
 OTHERS = 0o077
 RPC_REQUEST = 3
 RPC_FAILURE = 4
+ANSWER_SECONDS_MAX = 10.0
 
 
 def open_umask() -> None:
@@ -39,8 +41,7 @@ def ask_unknown(port: int) -> str:
     """What a port of Spark's RPC answers to somebody unknown; empty for one that speaks otherwise."""
     body = b"\0\0\0\0\0"
     request = struct.pack(">bqi", RPC_REQUEST, 7, len(body)) + body
-    with socket.create_connection(("127.0.0.1", port), 5) as other, suppress(OSError):
-        other.settimeout(5)
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS_MAX) as other:
         other.sendall(struct.pack(">q", len(request) + 8) + request)
         answer = b""
         while len(answer) < 21 and (part := other.recv(65_536)):
@@ -73,7 +74,9 @@ def test_sockets_ports_and_command_lines_are_of_no_use_to_others(
             assert path.parent.stat().st_uid == os.getuid()
 
         listening = [one.laddr.port for one in mirror.jvm().net_connections("tcp") if one.status == psutil.CONN_LISTEN]
-        answers = [answer for port in listening if port != reserved.ports[0] and (answer := ask_unknown(port))]
+        others = [port for port in listening if port != reserved.ports[0]]
+        with ThreadPoolExecutor(len(others)) as asking:  # those that speak otherwise say nothing
+            answers = [answer for answer in asking.map(ask_unknown, others) if answer]
         refusals = [answer for answer in answers if "SaslRpcHandler" in answer or "AuthRpcHandler" in answer]
         assert len(refusals) >= 2, f"the driver and its block manager ask who it is: {answers}"
         assert not [answer for answer in answers if "NettyRpcEnv" in answer], "nothing of it was read as an object"
@@ -83,7 +86,7 @@ def test_sockets_ports_and_command_lines_are_of_no_use_to_others(
         page = urlopen(f"{base}/{application['id']}/environment", timeout=60).read().decode()
         assert '"spark.authenticate", "true"' in " ".join(page.split())
         assert "authenticate.secret" not in page and "hunter2" not in page
-        commands = [" ".join(process.cmdline()) for process in mirror.processes()]
+        commands = mirror.commands()
         assert not [command for command in commands if "authenticate.secret" in command or "hunter2" in command]
         mirror.stop()
     assert not [path for path in sockets if path.exists()]
