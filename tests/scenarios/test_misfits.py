@@ -76,8 +76,9 @@ def test_with_a_dead_letter_topic_they_go_there_as_they_came_with_the_reason(
             return sorted(values_at(target, f"{alias}.{story}"))
 
         mirror.wait_until(lambda: arrived() == carried(*good), "all others are there, each once")
-        letters = [message for _, log in read_messages(target, f"{story}-dead") for message in log]
+        mirror.wait_until(lambda: len(values_at(target, f"{story}-dead")) >= 2, "and those two in their topic")
         mirror.stop()
+        letters = [message for _, log in read_messages(target, f"{story}-dead") for message in log]
         assert "FAILED" not in mirror.errors
     assert [(message.key(), message.value()) for message in letters] == [
         (note.key, note.value) for note in written if note.key in (b"bad", b"\xff")
