@@ -56,26 +56,35 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     port = int(re.findall(r"status page is at http://\S+:(\d+)/", mirror.errors)[0])
     flow = f'{{source="{alias}",target="backup"}}'
     with prometheus(tmp_path, port) as server:
+
+        def known(expression: str) -> float:
+            """A scrape of a busy machine may come to nothing: then the next one tells."""
+            found: list[float] = []
+            mirror.wait_until(lambda: found.extend(scraped(server, expression)) or found, expression)
+            return found[-1]
+
         records = f'sum({SOURCE_METRIC}{{source="{alias}",topic="{alias}.{topic}"}})'
         mirror.wait_until(lambda: scraped(server, records) == [300.0], "Prometheus has all records")
         write(source, topic, numbered(300, 400, partitions=2))
         mirror.wait_until(lambda: scraped(server, records) == [400.0], "and those written since", 30)
-        assert scraped(server, f"sparkmirror_flow_up{flow}") == [1.0]
+        mirror.wait_until(lambda: scraped(server, f"sparkmirror_flow_up{flow}") == [1.0], "the flow is up")
         mirror.wait_until(lambda: scraped(server, f"sparkmirror_lag_records{flow}") == [0.0], "nothing waits")
         arrived = f"sparkmirror_canary_arrived_total{flow} > 2"
         mirror.wait_until(lambda: scraped(server, arrived), "probes have arrived", 60)
-        assert scraped(server, f"sparkmirror_canary_lost_total{flow}") == [0.0]
+        assert known(f"sparkmirror_canary_lost_total{flow}") == 0.0
         levels = f'sparkmirror_verdict{{source="{alias}",level="green"}}'
         mirror.wait_until(lambda: scraped(server, levels) == [1.0], "all is well", 60)
-        (mean,) = scraped(
-            server, f"sparkmirror_canary_latency_seconds_sum{flow} / sparkmirror_canary_latency_seconds_count{flow}"
-        )
-        assert 0 < mean < 30
+        of_all, count = (f"sparkmirror_canary_latency_seconds_{what}{flow}" for what in ("sum", "count"))
+        assert 0 < known(f"{of_all} / {count}") < 30
         for side in ("source", "target"):
-            (skew,) = scraped(server, f"sparkmirror_canary_{side}_clock_skew_seconds{flow}")
-            assert abs(skew) < 10, "one machine has one clock, but half of a round trip counts"
-        groups = json.loads(get(server, "/api/v1/rules"))["data"]["groups"]
-        assert [rule["health"] for group in groups for rule in group["rules"] if rule["health"] != "ok"] == []
+            skew = known(f"sparkmirror_canary_{side}_clock_skew_seconds{flow}")
+            assert abs(skew) < 30, "one machine has one clock, but half of a round trip counts"
+
+        def health() -> set[str]:
+            groups = json.loads(get(server, "/api/v1/rules"))["data"]["groups"]
+            return {rule["health"] for group in groups for rule in group["rules"]}
+
+        mirror.wait_until(lambda: health() == {"ok"}, "each rule was evaluated, and well")
 
     def sent(number: int) -> float | None:
         labels = {"source": alias, "target": "backup", "topic": f"{alias}.{topic}", "partition": str(number)}
