@@ -16,6 +16,8 @@ from sparkmirror.testing.proxy import LongLink
 BEFORE, DOUBTFUL, BEGIN, AFTER = 100, 150, 1000, 1050
 """The records behind the gap are as many as those in doubt: a producer that took their sequences lost them all."""
 ROUND_TRIP_SECONDS = 12.0
+"""Half of it is for the request, which is sent in `SENT_SECONDS`; its answer comes long after the test."""
+SENT_SECONDS, NEVER_SECONDS = 2.0, 600.0
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,8 @@ def test_records_behind_a_gap_never_pass_for_a_batch_whose_answer_was_lost(
         task.wait_for_ledger(BEFORE)
         cluster.proxy.delay(ROUND_TRIP_SECONDS)
         task.give(DOUBTFUL)
+        task.read_for(SENT_SECONDS)
+        cluster.proxy.delay(NEVER_SECONDS)
         task.wait_until(lambda: end_offsets(flow.servers, flow.remote, 1) == [DOUBTFUL], "it is written")
         cluster.proxy.cut()
         forbid_writing(flow, flow.remote)
