@@ -26,6 +26,8 @@ DEADLINE_SECONDS_LEAST = 60.0
 LEADER_SECONDS_MAX = 60.0
 
 READS_MAX = 3
+_TURN_SECONDS = 0.02
+"""librdkafka waits so long for more, also where the end was reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def _read_until(
     deadline = time.monotonic() + seconds_max
     while missing:
         assert time.monotonic() < deadline, f"partitions {sorted(missing)} of {topic} were not read in {seconds_max} s"
-        for message in consumer.consume(10_000, timeout=0.2):
+        for message in consumer.consume(10_000, timeout=_TURN_SECONDS):
             problem = message.error()
             if problem is None:
                 found[message.partition()].append(message)

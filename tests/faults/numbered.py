@@ -253,7 +253,7 @@ def _read_to(
         deadline = time.monotonic() + seconds
         while len(finished) < len(ends):
             assert time.monotonic() < deadline, f"{topic} could not be read to its end within {seconds:g} s"
-            for message in consumer.consume(10_000, timeout=0.5):
+            for message in consumer.consume(10_000, timeout=_TICK_SECONDS):
                 if problem := message.error():
                     is_end = problem.code() == KafkaError._PARTITION_EOF
                     if is_end and message.offset() >= ends[message.partition()]:
