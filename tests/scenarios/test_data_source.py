@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.oracle import Client, read_topic
 from tests.scenarios.data import make_topics, numbered, write
-from tests.scenarios.mirror import flow_file
+from tests.scenarios.mirror import OWN_PROGRAM, flow_file
 
 READER = Path(__file__).with_name("reading_program.py")
 SECONDS_MAX = 240
@@ -21,7 +21,7 @@ SECONDS_MAX = 240
 def run_program(program: Path, *arguments: str | Path) -> str:
     """The program's output. Fails with what it said when it does not end well."""
     command = [sys.executable, program, *arguments]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | OWN_PROGRAM
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS_MAX, env=environment, cwd=program.parent, check=False
     )

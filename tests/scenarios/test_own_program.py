@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.faults.numbered import wait_until
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import make_topics, numbered, write
-from tests.scenarios.mirror import START_SECONDS_MAX, flow_file
+from tests.scenarios.mirror import OWN_PROGRAM, START_SECONDS_MAX, flow_file
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 ACCOUNTING = Path(__file__).with_name("accounting_program.py")
@@ -36,7 +36,9 @@ def test_the_documented_program_copies_a_topic(
     script.write_text(program[1].replace('"A->B"', f'"{alias}->backup"').replace('"A."', f'"{alias}."'))
 
     command = [sys.executable, str(script), str(config), str(tmp_path / "checkpoint")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, check=False, env=os.environ | OWN_PROGRAM
+    )
 
     assert done.returncode == 0, done.stderr[-3000:]
     assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
@@ -56,7 +58,7 @@ def test_spark_accounts_for_each_record_once_also_for_those_that_pass_it_by(
     lines = ["tasks.max = 1", f"{alias}->backup.epoch.seconds = 10"]
     config.write_text(flow_file(source, target, alias=alias, topics=topic, lines=lines))
     command = [sys.executable, str(ACCOUNTING), str(config), f"{alias}->backup", str(tmp_path / "checkpoint")]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | OWN_PROGRAM
     problems = tmp_path / "problems"
     with problems.open("w") as errors, subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
