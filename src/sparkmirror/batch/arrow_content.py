@@ -17,8 +17,9 @@ CONTENT: Final = ("key", "value", "headers")
 """In the order of the places of `batch.columns.Columns`."""
 
 
-def content_arrays(columns: Columns, names: Collection[str]) -> dict[str, pa.Array]:
-    """Those of CONTENT that are named: key and value binary, headers as lists. The bytes are copied."""
+def content_arrays(columns: Columns, names: Collection[str], members: Collection[str] = ()) -> dict[str, pa.Array]:
+    """Those of CONTENT that are named: key and value binary, headers as lists. The bytes are copied, of JSON objects
+    as values the `members` alone, if there are any."""
     if not names:
         return {}
     segments = None
@@ -26,6 +27,10 @@ def content_arrays(columns: Columns, names: Collection[str]) -> dict[str, pa.Arr
     for place, name in enumerate(CONTENT):
         if name == "headers" and name in names:
             arrays[name] = decode_headers(columns)
+        elif name == "value" and name in names and members:
+            from sparkmirror.batch.json_members import member_arrays
+
+            arrays[name] = member_arrays(columns, members)
         elif name in names:
             segments = _segments(columns) if segments is None else segments
             arrays[name] = segments.take(_every_third(place, columns.places[:, 2 * place + 1]))

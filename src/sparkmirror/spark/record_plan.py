@@ -22,6 +22,7 @@ from sparkmirror.pipeline.relay.schema import RECORD, RECORD_KINDS, RECORD_SCHEM
 from sparkmirror.spark.avro_functions import register_avro_functions
 from sparkmirror.spark.dead_letters import WHY, computed, dead_letters, set_apart, why_of
 from sparkmirror.spark.flow_plan import decided_name, is_canary, is_heartbeats
+from sparkmirror.spark.json_reads import members_read
 from sparkmirror.spark.lookup import check_lookups, register_tables
 from sparkmirror.spark.marked_values import Parted, parted
 from sparkmirror.spark.plan_check import calls_python, check_shape, check_type, column_ids, explain, fit, refuse
@@ -48,12 +49,14 @@ _TIMESTAMP_MS_MAX = 1 << 52
 
 class Transformed(NamedTuple):
     """The writer's rows; `carried` are the columns of a record that the steps read, `returned` those that they set.
-    No others of a record are in `written`: the writer has them from the run's batches. `stages` counts the Python
+    No others of a record are in `written`: the writer has them from the run's batches. `members` are those of JSON
+    objects that the steps read of values (`spark.json_reads`). `stages` counts the Python
     processes that a row passes, the writer's included."""
 
     written: DataFrame
     carried: frozenset[str]
     returned: frozenset[str]
+    members: frozenset[str]
     stages: int
 
 
@@ -69,6 +72,7 @@ def query_records(
     source = spark.readStream.format("flow-records").options(**options)
     made = transform(source.load(), flow)
     told = {"carried": ",".join(sorted(made.carried)), "stages": str(made.stages)}
+    told["members"] = ",".join(sorted(made.members))
     made = transform(source.options(**told).load(), flow, is_guarded=made.stages > 1)
     has_content = not made.returned.isdisjoint(CONTENT_COLUMNS)
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _CONTENT_BYTES if has_content else _UNCOUNTED)
@@ -109,13 +113,13 @@ def transform(rows: DataFrame, flow: FlowConfig, *, is_guarded: bool = True) -> 
     changed = frozenset(name for name in RETURNED_COLUMNS if after[name] != before[name])
     returned |= changed
     written = _finish(frame, returned, changed)
-    carried, python_nodes = _needs_of(written, rows)
-    return Transformed(written, carried, returned, python_nodes + 1)
+    carried, members, python_nodes = _needs_of(written, rows)
+    return Transformed(written, carried, returned, members, python_nodes + 1)
 
 
-def _needs_of(written: DataFrame, rows: DataFrame) -> tuple[frozenset[str], int]:
-    """The columns of a record that Spark needs of `rows` for `written`, and how many nodes call Python, by its
-    optimized plan.
+def _needs_of(written: DataFrame, rows: DataFrame) -> tuple[frozenset[str], frozenset[str], int]:
+    """The columns of a record that Spark needs of `rows` for `written`, the members that it reads of values, and how
+    many nodes call Python, by its optimized plan.
 
     The optimizer is called by itself: a query execution gives no optimized plan of a stream that has not begun.
     """
@@ -123,7 +127,8 @@ def _needs_of(written: DataFrame, rows: DataFrame) -> tuple[frozenset[str], int]
     python_nodes = 0
     ids = {identity: name for name, identity in column_ids(rows).items() if name in CARRIED_COLUMNS}
     found: set[str] = set()
-    nodes = [optimizer.execute(written._jdf.queryExecution().analyzed())]
+    plan = optimizer.execute(written._jdf.queryExecution().analyzed())
+    nodes = [plan]
     while nodes:
         node = nodes.pop()
         python_nodes += calls_python(node)
@@ -132,7 +137,8 @@ def _needs_of(written: DataFrame, rows: DataFrame) -> tuple[frozenset[str], int]
         references = node.references().toSeq()
         for at in range(references.size()):
             found.add(ids.get(str(references.apply(at).exprId().toString()), ""))
-    return frozenset(found - {""}), python_nodes
+    members = members_read(plan, column_ids(rows)["value"]) if "value" in found else frozenset()
+    return frozenset(found - {""}), members, python_nodes
 
 
 def _completed(rows: DataFrame) -> DataFrame:

@@ -184,7 +184,7 @@ class FlowRecordsReader(KafkaRunsReader):
         from sparkmirror.batch.unpacking import bound_for
         from sparkmirror.pipeline.fetch.record_rows import Decoding
 
-        decoding = Decoding(self._options.carried, bound_for(flow.unpacked_bytes_max))
+        decoding = Decoding(self._options.carried, bound_for(flow.unpacked_bytes_max), self._options.members)
         usual = super()._task_options(flow)
         limits = replace(usual.limits, rest_seconds=_REST_SECONDS)
         return replace(usual, limits=limits, decode=decoding.rows, stages=self._options.stages)

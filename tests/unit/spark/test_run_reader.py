@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.flows import SMALLEST
 
+from sparkmirror.batch.records import encode_batch
 from sparkmirror.pipeline.relay.options import RunsOptions
-from sparkmirror.pipeline.relay.schema import FLUSH, RECORD_SCHEMA, ROW_SCHEMA, TRAIL
+from sparkmirror.pipeline.relay.schema import FLUSH, RECORD_SCHEMA, ROW_SCHEMA, RUN, TRAIL, Row, end_batch
 from sparkmirror.planning.planner import Planner
 from sparkmirror.spark.run_reader import FlowRecordsReader, KafkaRunsReader
 
@@ -101,3 +103,15 @@ def test_a_flow_with_transforms_asks_less_often() -> None:
     usual, rare = (kind(options)._task_options(flow).limits for kind in (KafkaRunsReader, FlowRecordsReader))
     assert rare.rest_seconds > usual.rest_seconds
     assert rare.bytes_max == usual.bytes_max
+
+
+def test_the_reader_of_records_leaves_out_of_json_what_no_step_reads() -> None:
+    payload = encode_batch([(b"k", b'{"a": 1, "b": 2}')])
+    run = Row(RUN, "orders", 1, 0, 1, bytes=len(payload), payload=payload)
+    for told, left in (({"members": "b"}, b'{"b": 2}'), ({}, b'{"a": 1, "b": 2}')):
+        options = RunsOptions.from_mapping({"config": TEXT, "flow": "A->B", **told})
+        decode = FlowRecordsReader(options)._task_options(options.flow()).decode
+        assert decode is not None
+        many = [run] * 100  # of a few, each is looked at by itself
+        rows = pa.Table.from_batches(decode(iter([end_batch(many)]), lambda *_: memoryview(b"")))
+        assert rows.column("value").drop_null().unique().to_pylist() == [left]

@@ -56,10 +56,12 @@ class _Together(NamedTuple):
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a task's runs become records: the `carried` columns are there, `bound` is for each batch."""
+    """How a task's runs become records: the `carried` columns are there, `bound` is for each batch. Of values that are
+    JSON objects the `members` may be there alone, if there are any."""
 
     carried: frozenset[str] = CARRIED_COLUMNS
     bound: Bound = USUAL_BOUND
+    members: frozenset[str] = frozenset()
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -109,7 +111,7 @@ class Decoding:
                 return
             found = self._decode_together(rows[at:], payloads[at:])
             if found is not None:
-                yield _close_together(rows[at : at + len(found.codecs)], found, self.schema)
+                yield self._close_together(rows[at : at + len(found.codecs)], found)
                 at += len(found.codecs)
                 continue
             if len(payloads[at]):
@@ -159,13 +161,42 @@ class Decoding:
                 if count := len(kept):
                     names = repeat(run.topic, count), repeat(run.proposed_topic, count)
                     partitions = pa.array(np.full(count, run.partition, np.int32))
-                    yield _record_rows(kept, names[0], partitions, names[1], self.schema)
+                    yield self._record_rows(kept, names[0], partitions, names[1])
                 row = stop
             yield _closing(run, headers, self.schema)
         except ProtocolError as problem:
             reason = f"{problem}; {CONTENT_HINT}" if isinstance(problem, ContentTooLarge) else str(problem)
             read = headers.rows(0, row) if headers and row else None
             yield from _refuse(run, payload, read, reason.encode(), self.schema)
+
+    def _close_together(self, rows: Sequence[Row], found: _Together) -> pa.RecordBatch:
+        """Each run's records, and its own row behind them."""
+        columns, of_run, codecs = found
+        closing = to_record_rows(rows, codecs, schema=self.schema)
+        if not len(columns):
+            return closing
+        spread = pa.array(of_run)
+        names, partitions, proposed = (
+            closing.column(name).take(spread) for name in ("topic", "partition", "proposed_topic")
+        )
+        both = pa.concat_batches([self._record_rows(columns, names, partitions, proposed), closing])
+        own = len(columns) + np.arange(len(rows))
+        behind = np.searchsorted(of_run, np.arange(len(rows)), "right")
+        return both.take(pa.array(np.insert(np.arange(len(columns)), behind, own)))
+
+    def _record_rows(
+        self, columns: Columns, topics: pa.Array, partitions: pa.Array, proposed: pa.Array
+    ) -> pa.RecordBatch:
+        values: dict[str, Any] = {
+            "kind": repeat(RECORD, len(columns)),
+            "topic": topics,
+            "partition": partitions,
+            "proposed_topic": proposed,
+            "offset": pa.array(columns.offsets),
+            "timestamp": pa.array(columns.timestamps),
+        }
+        values |= content_arrays(columns, CONTENT_COLUMNS.intersection(self.schema.names), self.members)
+        return record_rows(values, len(columns), self.schema)
 
 
 def _payload(row: Row, at_lease: AtLease) -> memoryview:
@@ -187,22 +218,6 @@ def _first_batches(headers: Headers, payloads: Sequence[memoryview]) -> NDArray[
     return edges if is_whole and np.isin(headers.going_back, edges).all() else None
 
 
-def _close_together(rows: Sequence[Row], found: _Together, schema: pa.Schema) -> pa.RecordBatch:
-    """Each run's records, and its own row behind them."""
-    columns, of_run, codecs = found
-    closing = to_record_rows(rows, codecs, schema=schema)
-    if not len(columns):
-        return closing
-    spread = pa.array(of_run)
-    names, partitions, proposed = (
-        closing.column(name).take(spread) for name in ("topic", "partition", "proposed_topic")
-    )
-    both = pa.concat_batches([_record_rows(columns, names, partitions, proposed, schema), closing])
-    own = len(columns) + np.arange(len(rows))
-    behind = np.searchsorted(of_run, np.arange(len(rows)), "right")
-    return both.take(pa.array(np.insert(np.arange(len(columns)), behind, own)))
-
-
 def _closing(run: Row, headers: Headers, schema: pa.Schema) -> pa.RecordBatch:
     codec = int(headers.codec_of(len(headers) - 1)) if len(headers) else 0
     return to_record_rows([run], [codec], schema=schema)
@@ -220,18 +235,3 @@ def _refuse(
         yield _closing(run._replace(next_offset=at, bytes=read.stop, payload=bytes(payload[: read.stop])), read, schema)
         run = run._replace(first_offset=at, bytes=run.bytes - read.stop)
     yield to_record_rows([run._replace(kind=REFUSED, payload=reason)], offset=at, schema=schema)
-
-
-def _record_rows(
-    columns: Columns, topics: pa.Array, partitions: pa.Array, proposed: pa.Array, schema: pa.Schema
-) -> pa.RecordBatch:
-    values: dict[str, Any] = {
-        "kind": repeat(RECORD, len(columns)),
-        "topic": topics,
-        "partition": partitions,
-        "proposed_topic": proposed,
-        "offset": pa.array(columns.offsets),
-        "timestamp": pa.array(columns.timestamps),
-    }
-    values |= content_arrays(columns, CONTENT_COLUMNS.intersection(schema.names))
-    return record_rows(values, len(columns), schema)

@@ -26,7 +26,8 @@ class RunsOptions:
 
     `process` names one of the processes that share the flow; without it the query takes the whole flow. `carried` and
     `returned` are of flows with transforms: the columns of a record that their steps read, and those that they set;
-    all of them where nobody says. `stages` counts the Python stages that their rows pass, the writer's included.
+    all of them where nobody says. `members` are those that steps read of JSON objects as values, none where they read
+    values otherwise. `stages` counts the Python stages that their rows pass, the writer's included.
     """
 
     config: str = field(repr=False)
@@ -35,6 +36,7 @@ class RunsOptions:
     process: str = ""
     carried: frozenset[str] = CARRIED_COLUMNS
     returned: frozenset[str] = RETURNED_COLUMNS
+    members: frozenset[str] = frozenset()
     stages: int = 1
 
     @classmethod
@@ -46,7 +48,8 @@ class RunsOptions:
         returned = _columns(options.get("returned"), RETURNED_COLUMNS)
         run, process = options.get("run", STANDALONE), options.get("process", "")
         stages = int(options.get("stages", 1))
-        return cls(config, flow, run, process, carried_columns(options), returned, stages)
+        members = frozenset(filter(None, options.get("members", "").split(",")))
+        return cls(config, flow, run, process, carried_columns(options), returned, members, stages)
 
     def flow(self) -> "FlowConfig":
         """Raises ConfigError that lists every problem of the text."""
