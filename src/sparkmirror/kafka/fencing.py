@@ -116,23 +116,36 @@ def used_tasks(admin: Admin, connector: Connector) -> set[int]:
     first, and this waits for it, because an id that it does not name would not be fenced. Raises ClusterUnreachable
     when a broker does not answer, RequestRefused when a broker has not loaded them within `request.timeout.ms`.
     """
+    return {number for number, _ in _used(admin, connector)}
+
+
+def used_producers(admin: Admin, connector: Connector) -> dict[int, int]:
+    """The tasks of `used_tasks`, by the producer ids of their transactional ids."""
+    return {producer_id: number for number, producer_id in _used(admin, connector)}
+
+
+def _used(admin: Admin, connector: Connector) -> list[tuple[int, int]]:
     prefix = transactional_id(connector, 0)[:-1]
-    numbers = [name.removeprefix(prefix) for name in known_ids(admin, prefix)]
-    return {int(number) for number in numbers if number.isdecimal()}
+    found = ((name.removeprefix(prefix), producer_id) for name, producer_id in _known(admin, prefix))
+    return [(int(number), producer_id) for number, producer_id in found if number.isdecimal()]
 
 
 def known_ids(admin: Admin, prefix: str) -> set[str]:
     """The transactional ids that begin so and that the coordinators know, as `used_tasks`."""
+    return {name for name, _ in _known(admin, prefix)}
+
+
+def _known(admin: Admin, prefix: str) -> list[tuple[str, int]]:
     listed = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
-    return {name for some in listed for name in some if name.startswith(prefix)}
+    return [found for some in listed for found in some if found[0].startswith(prefix)]
 
 
-def _transactional_ids(admin: Admin, node_id: int) -> list[str]:
+def _transactional_ids(admin: Admin, node_id: int) -> list[tuple[str, int]]:
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
     while True:
         answer = admin.connection.ask(_list_request, _LISTING, node_id, BROKER_SECONDS_MAX)
         if answer.error_code == NO_ERROR:
-            return [state.transactional_id for state in answer.transaction_states]
+            return [(state.transactional_id, state.producer_id) for state in answer.transaction_states]
         if answer.error_code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(answer.error_code, admin.alias, _LISTING)
 
@@ -301,6 +314,21 @@ def _look_at_unended(admin: Admin, transactional_id: str, coordinator: int) -> s
         f"Cluster {admin.alias}: the aborted transaction of {transactional_id} does not end: {away} is away.",
         "See that the partition has a leader, and as many replicas in sync as min.insync.replicas says.",
     )
+
+
+def may_still_end(admin: Admin, transactional_id: str, where: TopicPartition) -> bool:
+    """Whether the id's coordinator may still write a marker there: its transaction is open with this partition, or was
+    decided and has not ended in all of its partitions; also where it does not say."""
+    doing = f"describing the transaction of {transactional_id}"
+    code, _, coordinator = _find_coordinator(admin, transactional_id, doing)
+    if code != NO_ERROR:
+        return True
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    (found,) = admin.connection.ask(lambda: request, doing, coordinator).transaction_states
+    if found.error_code != NO_ERROR or found.transaction_state.startswith("Prepare"):
+        return True
+    members = {TopicPartition(one.topic, number) for one in found.topics for number in one.partitions}
+    return found.transaction_state == "Ongoing" and where in members
 
 
 def _request(transactional_id: str | None, timeout_ms: int, held: ProducerIdentity) -> Any:

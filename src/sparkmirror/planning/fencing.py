@@ -4,6 +4,7 @@
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sparkmirror.config.flow.flows import FlowConfig
@@ -61,11 +62,13 @@ class Taken(NamedTuple):
     """A task's producer: the number in its transactional id, and the identity under that id.
 
     With exactly-once `spare` has number, producer id and epoch of a second one, for when a transaction cannot end.
+    `held` are the identities under all ids that share the task's number and were used before, by number.
     """
 
     number: int
     identity: ProducerIdentity
     spare: tuple[int, int, int] | None = None
+    held: Mapping[int, ProducerIdentity] = MappingProxyType({})
 
 
 def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Collection[int]) -> dict[int, Taken]:
@@ -101,7 +104,8 @@ def _choose(flow: FlowConfig, target: Admin, task: int, found: Mapping[int, Prod
         number += flow.tasks_max
         if (identity := _take_number(flow, target, number)) is not None:
             chosen.append((number, identity))
-    return Taken(*chosen[0], _spare(flow, target, chosen[1:], number + flow.tasks_max))
+    spare = _spare(flow, target, chosen[1:], number + flow.tasks_max)
+    return Taken(*chosen[0], spare, {number: identity for number, identity in own.items() if identity is not None})
 
 
 def _spare(

@@ -32,6 +32,7 @@ from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.planning.balance import after_moves
 from sparkmirror.planning.fencing import last_generation, stop_if_replaced, take_over
 from sparkmirror.planning.hand_over import HandOvers, Partings, by_new_task
+from sparkmirror.planning.left_behind import LeftBehind
 from sparkmirror.planning.ownership import TaskOwnership
 from sparkmirror.planning.plan import plan_assignment, plan_moves
 from sparkmirror.planning.renewal import renew
@@ -69,6 +70,7 @@ class Planner:
         self._generation = 0
         self._secret = secrets.token_bytes(32)
         self._status = StatusRecords(flow, run)
+        self._left_behind = LeftBehind(flow, self._status.note_waiting)
         self._source_topics = SourceTopics(flow)
         self._withheld = Withheld(flow)
         self._handed_out: Mapping[str, Topic] | None = None
@@ -101,11 +103,14 @@ class Planner:
         partitions = self._ownership.own(wanted)
         if self._once:
             partitions = [tp for tp in partitions if tp in self.ends()]
-        partitions = self._ready(partitions, target)
+        else:
+            partitions = self._withheld.ready(partitions, self._assignment, target)
         assigned = {item.partition: item for item in self._assigned(partitions, wanted, positions)}
         tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
         self._status.begin_epoch(self._ownership.tasks - set(tasks), ledger.view.known, wanted)  # of who left, too
         self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
+        known = self._assignment, assigned, ledger.view.records
+        assigned = self._left_behind.begin(target, taken, *known, is_bounded=self._once)
         self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation) + 1
         self._sizing.note_held(assigned, self._generation)
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
@@ -206,14 +211,6 @@ class Planner:
         self._open = ExitStack()
         self._source = self._target = self._ledger = self._publisher = None
 
-    def _ready(self, partitions: list[TopicPartition], target: Admin) -> list[TopicPartition]:
-        """Without those that are new and are not to be handed out yet."""
-        if self._once:
-            return partitions
-        held = set().union(*self._assignment.values())
-        withheld = self._withheld.pick([tp for tp in partitions if tp not in held], target)
-        return [tp for tp in partitions if tp not in withheld]
-
     def _put_back(self, partitions: Iterable[TopicPartition], assigned: Collection[TopicPartition]) -> None:
         """Whose start is not known has no task, and is looked at again."""
         if not self._once and (unknown := {tp for tp in partitions if tp not in assigned}):
@@ -225,9 +222,11 @@ class Planner:
         partitions: list[TopicPartition],
         topics: Mapping[str, Topic],
         positions: Mapping[TopicPartition, Position],
+        task: int | None = None,
     ) -> list[Assigned]:
         ends, notes = self.ends() if self._once else None, self._status.fill_notes(self._withheld.note_filling)
-        return assign_starts(self._flow, self._clients(), partitions, topics, positions, ends, notes)
+        items = assign_starts(self._flow, self._clients(), partitions, topics, positions, ends, notes)
+        return items if task is None else self._left_behind.give(self._clients()[1], task, items)
 
     # During the epoch, on a thread of its own.
 
@@ -255,7 +254,7 @@ class Planner:
         look_at = time.monotonic() + self._flow.look_seconds
         while not self._stopping.wait(0.0 if self._ownership.can_grow else max(look_at - time.monotonic(), 0.0)):
             try:
-                if self._is_in_doubt:
+                if self._is_in_doubt or self._left_behind.asks_for_epoch:
                     self._end_tasks()
                     self._stopping.wait(self._flow.look_seconds)
                     continue
@@ -288,7 +287,7 @@ class Planner:
         _, target, ledger = self._clients()
         if more := self._ownership.growth(target):
             stop_if_replaced(self._flow, self._run, ledger, self._generation)
-            take_over(self._flow, target, ledger, more)
+            self._left_behind.free(take_over(self._flow, target, ledger, more))
             # A greater one tells whose offset map is newer.
             self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation)
             before, self._ownership.tasks = self._ownership.tasks, self._ownership.tasks | more
@@ -322,14 +321,15 @@ class Planner:
         wanted = self._source_topics.read(source)
         if wanted is self._handed_out and not self._status.gone and not self._withheld:
             return
-        partitions = [tp for tp in self._ready(self._ownership.own(wanted), target) if tp not in self._partings]
+        ready = self._withheld.ready(self._ownership.own(wanted), self._assignment, target)
+        partitions = [tp for tp in ready if tp not in self._partings]
         after = plan_assignment(partitions, self._assignment.keys(), self._assignment, self._hand_overs.rates)
         _, fresh = plan_moves(self._assignment, after)
         positions = ledger.read_through(target) if fresh else {}
         gone = {task: sorted(members - after.get(task, frozenset())) for task, members in self._assignment.items()}
         self._status.forget_gone(partitions, gone.values(), wanted)
         changed = self._source_topics.changed_counts(wanted)
-        added = {task: self._assigned(fresh.get(task, []), wanted, positions) for task in after}
+        added = {task: self._assigned(fresh.get(task, []), wanted, positions, task) for task in after}
         commands = [
             Assign(self._run, self._generation + 1, task, tuple(added[task]), tuple(gone.get(task, [])), changed)
             for task in sorted(after)
@@ -365,7 +365,7 @@ class Planner:
             if released := self._hand_overs.find_released(view.records, view.is_whole, time.monotonic()):
                 positions, wanted = ledger.read_through(target), self._source_topics.read(source)
                 by_task = by_new_task(released, wanted)
-                given = {task: tuple(self._assigned(tps, wanted, positions)) for task, tps in by_task.items()}
+                given = {task: tuple(self._assigned(tps, wanted, positions, task)) for task, tps in by_task.items()}
                 self._give([Assign(self._run, self._generation + 1, task, add) for task, add in given.items()])
                 self._hand_overs.given(released)
                 # A topic may be gone just now; if it comes back before the next look, that would see no change.

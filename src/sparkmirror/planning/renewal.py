@@ -22,6 +22,7 @@ from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.fencing import stop_if_replaced, take_over
+from sparkmirror.planning.left_behind import LeftBehind
 from sparkmirror.planning.ownership import is_member
 from sparkmirror.planning.source_topics import SourceTopics
 from sparkmirror.planning.starts import confirm_ids, settle_starts, start_again
@@ -59,6 +60,7 @@ def renew(
     ]
     is_bounded = plan.seconds == 0
     begun = settle_starts(flow, (source, target, ledger), topics, renewed, all_of_them=is_bounded, clock=clock)
+    begun = LeftBehind(flow, clock=clock).renew(target, plan.task, taken, begun, is_bounded=is_bounded)
     if not is_bounded and len(begun) < len(renewed):
         end_epoch(flow, plan, {one.partition for one in renewed} - {one.partition for one in begun}, clock)
     return replace(

@@ -9,6 +9,7 @@ from typing import Final
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.assignment import Assignment
 from sparkmirror.kafka.admin import NEW_PARTITIONS_PER_REQUEST, Admin
 from sparkmirror.model import Position, Topic, TopicPartition
 
@@ -95,6 +96,15 @@ class Withheld:
     def note_filling(self, where: TopicPartition) -> None:
         """A part of its start is filled."""
         self._filling.add(where)
+
+    def ready(
+        self, partitions: Collection[TopicPartition], assignment: Assignment, target: Admin
+    ) -> list[TopicPartition]:
+        """Without those that no task of the `assignment` has and that are not to be handed out yet. Raises
+        ClusterError."""
+        held = set().union(*assignment.values())
+        withheld = self.pick([tp for tp in partitions if tp not in held], target)
+        return [tp for tp in partitions if tp not in withheld]
 
     def pick(self, fresh: Collection[TopicPartition], target: Admin) -> set[TopicPartition]:
         """Those of `fresh`, which no task has, that are not to be handed out now. Raises ClusterError."""

@@ -14,7 +14,7 @@ from sparkmirror.kafka.publish import Record, publish
 from sparkmirror.model import Topic, TopicPartition
 from sparkmirror.planning.start_fills import FillNotes, StartFill
 from sparkmirror.telemetry.filling import FillGauge, Filling
-from sparkmirror.telemetry.records import NO_TASK, PartitionRecord, encode_key, encode_record
+from sparkmirror.telemetry.records import NO_TASK, PartitionRecord, PartitionState, encode_key, encode_record
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,23 @@ class StatusRecords:
         keys = (encode_key(kind, self._flow.name.source, *name) for name in names)
         if gone := [(key, None) for key in keys]:
             publish(self._flow.target, self._flow.ledger_topics.status, gone)
+
+    def note_waiting(self, waits: Mapping[TopicPartition, str]) -> None:
+        """Reports partitions that get no task yet, and why; a task that gets one reports it from then on."""
+        due = [
+            encode_record(
+                self._flow.name.source,
+                PartitionRecord(
+                    where.topic, where.partition, self._run, NO_TASK, 0, state=PartitionState.FAILED, reason=why,
+                    target_topic=self._flow.remote_topic(where.topic),
+                ),
+            )
+            for where, why in sorted(waits.items())
+        ]  # fmt: skip
+        try:
+            publish(self._flow.target, self._flow.ledger_topics.status, due)
+        except ClusterError as problem:
+            log.debug("%s: partitions that wait were not reported: %s", self._flow.name, problem)
 
     # Starts that are being filled.
 

@@ -13,9 +13,11 @@ from tests.manual_clock import ManualClock
 from sparkmirror.clock import Clock
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.control.commands import Assign, Command, Restart, Share, decode_command, ends_epoch
+from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.planning import renewal
+from sparkmirror.planning.fencing import Taken
 from sparkmirror.planning.renewal import follow_orders, renew
 
 FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
@@ -91,7 +93,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.orders: list[Command | None] = []
         self.clock = ManualClock()
-        taken = {1: SimpleNamespace(identity=SimpleNamespace(producer_id=7, epoch=3), number=None, spare=None)}
+        taken = {1: Taken(1, ProducerIdentity(7, 3))}
         for name, value in {
             "stop_if_replaced": lambda *_: None, "is_member": lambda *_: True, "take_over": lambda *_: taken,
             "read_orders": lambda *_: [], "follow_orders": lambda plan, *_: plan, "settle_starts": self.settle,

@@ -40,11 +40,12 @@ class OpenTransaction(NamedTuple):
 class Looked:
     """What the leaders say of one producer: `open` has the partitions that they know, with None where no transaction of
     it is open; `refused` those that the principal may not READ, or whose leader does not know the question. `problem`
-    is the last reason why others are in neither.
+    is the last reason why others are in neither. `everyones` is what is open there by producer id, of all producers.
     """
 
     producer_id: int
     open: dict[TopicPartition, OpenTransaction | None] = field(default_factory=dict)
+    everyones: dict[TopicPartition, dict[int, OpenTransaction]] = field(default_factory=dict)
     refused: set[TopicPartition] = field(default_factory=set)
     problem: str = ""
 
@@ -141,9 +142,9 @@ def _take(where: TopicPartition, answer: Any, looked: Looked) -> None:
     elif code != NO_ERROR:
         looked.problem = f"its leader answers {error_name(code)} for {where}"
     else:
-        own = (one for one in answer.active_producers if one.producer_id == looked.producer_id)
-        starts = (_open_of(one) for one in own if one.current_txn_start_offset >= 0)
-        looked.open[where] = next(starts, None)
+        is_open = (one for one in answer.active_producers if one.current_txn_start_offset >= 0)
+        looked.everyones[where] = {one.producer_id: _open_of(one) for one in is_open}
+        looked.open[where] = looked.everyones[where].get(looked.producer_id)
 
 
 def _open_of(state: Any) -> OpenTransaction:
