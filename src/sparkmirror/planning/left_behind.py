@@ -24,10 +24,9 @@ from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.lookup import with_servers_from
 from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction, look
 from sparkmirror.kafka.wire.transaction import Transaction
-from sparkmirror.ledger.committed_end import CommittedEnd
+from sparkmirror.ledger.committed_end import CommittedEnd, Verdict, judge
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.left_open import Verdict, judge
 from sparkmirror.planning.fencing import Taken
 
 log = logging.getLogger(__name__)

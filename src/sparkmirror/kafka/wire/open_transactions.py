@@ -45,9 +45,9 @@ class Looked:
 
     producer_id: int
     open: dict[TopicPartition, OpenTransaction | None] = field(default_factory=dict)
-    everyones: dict[TopicPartition, dict[int, OpenTransaction]] = field(default_factory=dict)
     refused: set[TopicPartition] = field(default_factory=set)
     problem: str = ""
+    everyones: dict[TopicPartition, dict[int, OpenTransaction]] = field(default_factory=dict)
 
 
 def look(

@@ -11,11 +11,10 @@ its records may then come twice, and none is lost. Nothing here waits; owned by 
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from enum import Enum
 from typing import Final
 
-from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction
-from sparkmirror.ledger.committed_end import CommittedEnd
+from sparkmirror.kafka.wire.open_transactions import Looked
+from sparkmirror.ledger.committed_end import CommittedEnd, Verdict, judge
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 
@@ -25,24 +24,6 @@ _LOTS_MAX: Final = 2
 _NEVER: Final = float("inf")
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 _NOT_THERE: Final = frozenset({3, 17})  # UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
-
-
-class Verdict(Enum):
-    """Of a partition of the target."""
-
-    CLEAN = "nothing is open"
-    ABORTED = "what is open was aborted"
-    COMMITTED = "what is open was committed"
-    UNKNOWN = "whether what is open was committed is not known"
-
-
-def judge(found: OpenTransaction | None, producer_id: int, end: CommittedEnd | None) -> Verdict:
-    """What the transaction is that a leader has found open, by what is committed there."""
-    if found is None:
-        return Verdict.CLEAN
-    if end is None or end.producer_id != producer_id or found.last_sequence < 0:
-        return Verdict.UNKNOWN
-    return Verdict.COMMITTED if end.covers(found.epoch, found.last_sequence + 1) else Verdict.ABORTED
 
 
 class LeftOpen:

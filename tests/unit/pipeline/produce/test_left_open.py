@@ -3,10 +3,10 @@
 import pytest
 
 from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction
-from sparkmirror.ledger.committed_end import CommittedEnd
+from sparkmirror.ledger.committed_end import CommittedEnd, Verdict, judge
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
-from sparkmirror.pipeline.produce.left_open import LeftOpen, Verdict, judge
+from sparkmirror.pipeline.produce.left_open import LeftOpen
 
 ORDERS, BILLS = (TopicPartition(topic, 0) for topic in ("orders", "bills"))
 END = CommittedEnd(7, 4, 100)
