@@ -4,16 +4,18 @@ Brokers that verify no partitions (`transaction.partition.verification.enable`) 
 partition that its coordinator does not know: that one gets no marker when the transaction ends.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from tests.faults.numbered import wait_until
 from tests.faults.one_task import Mirrored, OneTask
+from tests.flows import flow_of
 
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
@@ -34,7 +36,11 @@ from sparkmirror.kafka.wire.lookup import dial_leader, look_up
 from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction, look
 from sparkmirror.kafka.wire.transaction import Transaction
 from sparkmirror.ledger.committed_end import CommittedEnd
+from sparkmirror.ledger.reader import LedgerReader
+from sparkmirror.ledger.setup import ensure_ledger_topics
 from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.planning.fencing import take_over
+from sparkmirror.planning.left_behind import LeftBehind
 from sparkmirror.records.left_open import LeftOpen
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -247,6 +253,75 @@ def _leave_open(flow: Mirrored, first: int, following: int) -> CommittedEnd:
         holder.write(*(b"%011d " % number for number in range(first, following)))
         assert holder.look() is not None
     return CommittedEnd(*holder.identity, holder.sequence)
+
+
+@pytest.fixture
+def planned(credulous: Cluster, unique: Callable[[str], str]) -> Iterator["Planned"]:
+    with open_admin(credulous, "test") as admin:
+        yield Planned(credulous, admin, unique("orders"))
+
+
+class Planned:
+    """A flow of two tasks, and the partition `where` of it. `former` has the transactional id of task 1, and has left
+    `values` open there; task 0 is to go on."""
+
+    values = (b"1", b"2", b"3")
+
+    def __init__(self, cluster: Cluster, admin: Admin, topic: str) -> None:
+        lines = "tasks.max = 2", "B.exactly.once.source.support = enabled"
+        self.flow = replace(flow_of(*lines), target=cluster)
+        self.admin, self.cluster, self.where = admin, cluster, TopicPartition(topic, 0)
+        self.waits: dict[TopicPartition, str] = {}
+        self.left_behind = LeftBehind(self.flow, self.waits.update)
+        ensure_ledger_topics(admin, self.flow.ledger_topics)
+        remote = TopicPartition(self.flow.remote_topic(topic), 0)
+        admin.create_topics([NewTopic(remote.topic, 1, 1)])
+        self.former = Holder(cluster, admin, transactional_id(self.flow.connector, 1), remote)
+
+    def leave_open(self, *, was_committed: bool) -> list[Assigned]:
+        """What task 0 is given then."""
+        end = CommittedEnd(*self.former.identity, len(self.values) if was_committed else 0)
+        self.former.write(*self.values)
+        self.former.end(self.former.known, commits=was_committed)
+        assert self.former.look() is not None
+        return [Assigned(self.where, 3 if was_committed else 0, committed_end=end)]
+
+    def begin_epoch(self, items: Sequence[Assigned] = ()) -> list[TopicPartition]:
+        """The partitions that begin, all in task 0."""
+        assigned = {one.partition: one for one in items}
+        with LedgerReader(self.cluster, self.flow.ledger_topics, self.flow.connector) as ledger:
+            ledger.read_to_end()
+            taken = take_over(self.flow, self.admin, ledger, [0, 1])
+            assignment = {0: frozenset(assigned), 1: frozenset[TopicPartition]()}
+            return list(self.left_behind.begin(self.admin, taken, assignment, assigned, {}, is_bounded=False))
+
+    def assert_seen(self, *values: bytes) -> None:
+        """By a consumer that reads what is committed, to the log's end."""
+        assert self.former.look() is None
+        wait_until(lambda: self.former.stable_end() == len(self.values) + 1, "the stable end is behind the marker")
+        assert _read(self.cluster, self.former.left) == list(values)
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+def test_what_a_former_task_has_left_is_ended_before_another_task_has_the_partition(
+    planned: Planned, was_committed: bool
+) -> None:
+    items = planned.leave_open(was_committed=was_committed)
+    assert planned.begin_epoch(items) == [planned.where]
+    planned.assert_seen(*planned.values if was_committed else ())
+    assert not planned.waits
+
+
+def test_what_a_task_that_runs_has_left_is_ended_by_the_next_epoch(planned: Planned) -> None:
+    planned.begin_epoch()
+    planned.former.identity = init_producer_ids(planned.admin, [planned.former.name])[planned.former.name]
+    items = planned.leave_open(was_committed=True)
+    assert planned.left_behind.give(planned.admin, 0, items) == []
+    assert "which the next epoch ends" in planned.waits[planned.where] and planned.left_behind.asks_for_epoch
+    assert planned.former.look() is not None
+    assert planned.begin_epoch(items) == [planned.where]
+    planned.assert_seen(*planned.values)
+    assert not planned.left_behind.asks_for_epoch
 
 
 def _assert_each_came_once(flow: Mirrored, end: int) -> None:
