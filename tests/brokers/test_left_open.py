@@ -293,7 +293,7 @@ class Planned:
             ledger.read_to_end()
             taken = take_over(self.flow, self.admin, ledger, [0, 1])
             assignment = {0: frozenset(assigned), 1: frozenset[TopicPartition]()}
-            return list(self.left_behind.begin(self.admin, taken, assignment, assigned, {}, is_bounded=False))
+            return list(self.left_behind.begin(self.admin, taken, assignment, assigned, {}))
 
     def assert_seen(self, *values: bytes) -> None:
         """By a consumer that reads what is committed, to the log's end."""

@@ -74,11 +74,14 @@ class _Open(NamedTuple):
 
 
 class LeftBehind:
-    """Of one flow. `tell` gets the partitions that wait, with the reasons."""
+    """Of one flow. `tell` gets the partitions that wait, with the reasons; in a bounded run none may."""
 
-    def __init__(self, flow: FlowConfig, tell: Tell = lambda _: None, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, flow: FlowConfig, tell: Tell = lambda _: None, *, is_bounded: bool = False, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._flow = flow
         self._tell = tell
+        self._is_bounded = is_bounded
         self._clock = clock
         self._epochs = LeaderEpochs()
         self._turn = 0
@@ -95,8 +98,6 @@ class LeftBehind:
         assignment: Assignment,
         assigned: Mapping[TopicPartition, Assigned],
         records: Mapping[TopicPartition, PositionRecord],
-        *,
-        is_bounded: bool,
     ) -> dict[TopicPartition, Assigned]:
         """Ends what lies open as an epoch begins, whose tasks write under the ids that were `taken` over: also where
         the partition goes to no task here, by the ledger's `records`. Returns those that may begin. Raises
@@ -121,24 +122,16 @@ class LeftBehind:
             for where, record in records.items()
             if where not in assigned and record.committed_end is not None and record.committed_end.producer_id in ours
         ]
-        waits = self._clear(target, places, held, _BOUNDED_LOOK_SECONDS if is_bounded else _LOOK_SECONDS)
-        if is_bounded and (waiting := waits.keys() & assigned.keys()):
+        waits = self._clear(target, places, held, _BOUNDED_LOOK_SECONDS if self._is_bounded else _LOOK_SECONDS)
+        if self._is_bounded and (waiting := waits.keys() & assigned.keys()):
             first = min(waiting)
             raise ClusterUnreachable(f"{self._flow.name}: {first} cannot begin: {waits[first]}.")
         return {where: item for where, item in assigned.items() if where not in waits}
 
-    def renew(
-        self, target: Admin, task: int, taken: Taken, items: list[Assigned], *, is_bounded: bool
-    ) -> list[Assigned]:
+    def renew(self, target: Admin, task: int, taken: Taken, items: list[Assigned]) -> list[Assigned]:
         """As `begin`, for one task that is tried again, whose ids alone were `taken` over."""
-        begun = self.begin(
-            target,
-            {task: taken},
-            {task: frozenset(item.partition for item in items)},
-            {item.partition: item for item in items},
-            {},
-            is_bounded=is_bounded,
-        )
+        assigned = {item.partition: item for item in items}
+        begun = self.begin(target, {task: taken}, {task: frozenset(assigned)}, assigned, {})
         return [item for item in items if item.partition in begun]
 
     def give(self, target: Admin, task: int, items: list[Assigned]) -> list[Assigned]:

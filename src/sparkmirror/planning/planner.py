@@ -70,7 +70,7 @@ class Planner:
         self._generation = 0
         self._secret = secrets.token_bytes(32)
         self._status = StatusRecords(flow, run)
-        self._left_behind = LeftBehind(flow, self._status.note_waiting)
+        self._left_behind = LeftBehind(flow, self._status.note_waiting, is_bounded=once)
         self._source_topics = SourceTopics(flow)
         self._withheld = Withheld(flow)
         self._handed_out: Mapping[str, Topic] | None = None
@@ -100,17 +100,14 @@ class Planner:
         self._ownership.tell_began()
         positions = ledger.read_through(target)
         wanted = self._source_topics.read(source)
-        partitions = self._ownership.own(wanted)
-        if self._once:
-            partitions = [tp for tp in partitions if tp in self.ends()]
-        else:
+        partitions = [tp for tp in self._ownership.own(wanted) if not self._once or tp in self.ends()]
+        if not self._once:
             partitions = self._withheld.ready(partitions, self._assignment, target)
         assigned = {item.partition: item for item in self._assigned(partitions, wanted, positions)}
         tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
         self._status.begin_epoch(self._ownership.tasks - set(tasks), ledger.view.known, wanted)  # of who left, too
         self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
-        known = self._assignment, assigned, ledger.view.records
-        assigned = self._left_behind.begin(target, taken, *known, is_bounded=self._once)
+        assigned = self._left_behind.begin(target, taken, self._assignment, assigned, ledger.view.records)
         self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation) + 1
         self._sizing.note_held(assigned, self._generation)
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}

@@ -60,7 +60,7 @@ def renew(
     ]
     is_bounded = plan.seconds == 0
     begun = settle_starts(flow, (source, target, ledger), topics, renewed, all_of_them=is_bounded, clock=clock)
-    begun = LeftBehind(flow, clock=clock).renew(target, plan.task, taken, begun, is_bounded=is_bounded)
+    begun = LeftBehind(flow, is_bounded=is_bounded, clock=clock).renew(target, plan.task, taken, begun)
     if not is_bounded and len(begun) < len(renewed):
         end_epoch(flow, plan, {one.partition for one in renewed} - {one.partition for one in begun}, clock)
     return replace(

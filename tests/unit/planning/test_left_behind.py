@@ -102,8 +102,8 @@ def remote(where: TopicPartition) -> TopicPartition:
     return TopicPartition(f"A.{where.topic}", where.partition)
 
 
-def one(target: Target, *lines: str) -> LeftBehind:
-    return LeftBehind(once(*lines), target.waits.update, ManualClock())
+def one(target: Target, *lines: str, is_bounded: bool = False) -> LeftBehind:
+    return LeftBehind(once(*lines), target.waits.update, is_bounded=is_bounded, clock=ManualClock())
 
 
 def begin(
@@ -112,14 +112,12 @@ def begin(
     end: CommittedEnd | None = END,
     taken: Mapping[int, Taken] = TAKEN,
     records: Mapping[TopicPartition, PositionRecord] | None = None,
-    *,
-    is_bounded: bool = False,
 ) -> list[TopicPartition]:
     """An epoch in which `HERE` goes to task 0; returns what begins."""
     assigned = {HERE: Assigned(HERE, 5, committed_end=end)}
     assignment = {0: frozenset([HERE]), 1: frozenset[TopicPartition]()}
     known = {where: assignment[where] for where in taken}
-    return list(left.begin(target, taken, known, assigned, records or {}, is_bounded=is_bounded))
+    return list(left.begin(target, taken, known, assigned, records or {}))
 
 
 def give(left: LeftBehind, target: Any, end: CommittedEnd | None = END) -> list[TopicPartition]:
@@ -171,7 +169,7 @@ def test_a_partition_that_its_tasks_own_producer_wrote_to_does_not_wait(target: 
 def test_a_run_that_ends_does_not_leave_such_a_partition_out(target: Target) -> None:
     target.silent = {remote(HERE)}
     with pytest.raises(ClusterUnreachable, match="orders-0 cannot begin"):
-        begin(one(target), target, is_bounded=True)
+        begin(one(target, is_bounded=True), target)
 
 
 def test_inside_an_epoch_the_former_task_goes_on_and_the_next_epoch_ends_it(target: Target) -> None:
@@ -268,6 +266,6 @@ def test_nobody_is_asked_where_several_tasks_write_to_a_partition_or_there_are_n
 def test_a_task_that_is_tried_again_under_another_id_ends_what_lies_open_under_the_former(target: Target) -> None:
     taken = Taken(2, ProducerIdentity(72, 0), held={1: ProducerIdentity(FORMER, 5)})
     target.open[remote(HERE), FORMER] = COMMITTED
-    begun = one(target).renew(target, 0, taken, [Assigned(HERE, 5, committed_end=END)], is_bounded=False)  # type: ignore[arg-type]
+    begun = one(target).renew(target, 0, taken, [Assigned(HERE, 5, committed_end=END)])  # type: ignore[arg-type]
     assert [item.partition for item in begun] == [HERE]
     assert [commits for *_, commits in target.ended] == [True]
