@@ -4,8 +4,9 @@ Brokers leave the marker of a transaction out where a partition has no leader as
 transactional id has left so (`pipeline.produce.left_open`); no marker of its own ends another id's, whose records, and
 all behind them, stay unseen by read_committed consumers. So the leaders are asked whenever a partition goes to a task.
 What is open there of an id that was taken over, and that no task uses yet, is ended under it, by the partition's
-`CommittedEnd`. Where that cannot be done now, or where no leader answers for a partition that another producer wrote
-to last, the partition gets no task yet. Blocks; owned by `planning.planner`, and by `planning.renewal` for one task.
+`CommittedEnd`; as an epoch begins under the id of its own task too, which may get nothing more to write there. Where
+that cannot be done now, or where no leader answers for a partition that another producer wrote to last, the partition
+gets no task yet. Blocks; owned by `planning.planner`, and by `planning.renewal` for one task.
 """
 
 import logging
@@ -194,7 +195,7 @@ class LeftBehind:
             (where, producer_id, transaction)
             for where, place in left.items()
             for producer_id, transaction in looked.everyones.get(where, {}).items()
-            if producer_id != place.own
+            if producer_id != place.own or producer_id in numbers
         ]
         if any(producer_id not in numbers for _, producer_id, _ in found):
             numbers = {**used_producers(target, self._flow.connector), **numbers}
@@ -208,7 +209,8 @@ class LeftBehind:
             if number in held:
                 commits = self._commits(where, left[where], producer_id, transaction, number)
                 to_end.append(_Open(number, commits, where))
-                waits[where] = _STAYS
+                if producer_id != left[where].own:  # else its task asks again, and reports what it finds
+                    waits[where] = _STAYS
             else:
                 waits[where] = self._why_not(target, number, where)
         for (number, commits), lot in groupby(sorted(one for one in to_end if one.number in held), key=lambda x: x[:2]):

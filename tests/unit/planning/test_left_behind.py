@@ -142,10 +142,22 @@ def test_what_nobody_knows_is_committed_and_a_warning_says_so(target: Target, ca
     assert "nobody knows whether it was committed" in caplog.text
 
 
-def test_what_the_tasks_own_id_and_other_programs_have_open_is_left_alone(target: Target) -> None:
-    target.open = {(remote(HERE), OWN): COMMITTED, (remote(HERE), 99): COMMITTED}
+def test_what_the_tasks_own_id_has_open_is_ended_before_it_runs_since_nothing_more_may_come(target: Target) -> None:
+    target.open[remote(HERE), OWN] = OpenTransaction(30, 2, 6)
+    left = one(target)
+    assert begin(left, target, CommittedEnd(OWN, 2, 7)) == [HERE]
+    assert [(identity.producer_id, commits) for _, identity, _, commits in target.ended] == [(OWN, True)]
+    target.open[remote(HERE), OWN] = OpenTransaction(40, 3, 6)
+    assert give(left, target, CommittedEnd(OWN, 2, 7)) == [HERE], "the task that runs asks itself"
+    target.refuses = AuthorizationFailed("may not write there.")
+    assert begin(left, target, CommittedEnd(OWN, 2, 7)) == [HERE], "and reports what it cannot end"
+    assert len(target.ended) == 1
+
+
+def test_what_other_programs_have_open_is_left_alone(target: Target) -> None:
+    target.open[remote(HERE), 99] = COMMITTED
     assert begin(one(target), target) == [HERE]
-    assert not target.ended and len(target.open) == 2
+    assert not target.ended and len(target.open) == 1
 
 
 def test_a_partition_that_another_producer_wrote_to_waits_for_its_leaders_word(target: Target) -> None:
