@@ -89,7 +89,8 @@ class LeftBehind:
         self._own: Mapping[int, int] = {}
         self._free: Mapping[int, ProducerIdentity] = {}
         self._tasks: Collection[int] = ()
-        self._in_use: set[TopicPartition] = set()
+        self.in_use: set[TopicPartition] = set()
+        """The partitions that wait for the next epoch, since the id of a task that runs has something open there."""
         self._ended_for: set[TopicPartition] = set()
 
     def begin(
@@ -103,7 +104,7 @@ class LeftBehind:
         """Ends what lies open as an epoch begins, whose tasks write under the ids that were `taken` over: also where
         the partition goes to no task here, by the ledger's `records`. Returns those that may begin. Raises
         ClusterError, for a bounded run where any may not."""
-        self._ended_for = set(self._in_use)
+        self._ended_for = set(self.in_use)
         held = {number: identity for one in taken.values() for number, identity in one.held.items()}
         self._own = {task: one.identity.producer_id for task, one in taken.items()}
         self._tasks = taken.keys()
@@ -152,7 +153,7 @@ class LeftBehind:
     def asks_for_epoch(self) -> bool:
         """Whether something lies open that the next epoch ends, when the tasks of this process are fenced. What that
         one could not end waits for the one after, at its time."""
-        return not self._in_use <= self._ended_for
+        return not self.in_use <= self._ended_for
 
     @property
     def _looks(self) -> bool:
@@ -166,7 +167,7 @@ class LeftBehind:
     ) -> dict[TopicPartition, str]:
         """Ends what may be ended under the ids that are `held`; the source's partitions that have to wait, and why."""
         left = {TopicPartition(self._flow.remote_topic(one.source.topic), one.source.partition): one for one in places}
-        self._in_use -= {one.source for one in left.values()}
+        self.in_use -= {one.source for one in left.values()}
         pause, ends_at = _PAUSE_SECONDS, self._clock.monotonic() + seconds
         reasons: dict[TopicPartition, str] = {}
         while left:
@@ -177,7 +178,7 @@ class LeftBehind:
             self._clock.sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
         waits = {left[where].source: why for where, why in reasons.items() if left[where].own != _NOBODY}
-        self._in_use |= {source for source, why in waits.items() if why == _IN_USE}
+        self.in_use |= {source for source, why in waits.items() if why == _IN_USE}
         if waits:
             named, why = ", ".join(map(str, sorted(waits)[:_NAMED_MAX])), "; ".join(sorted(set(waits.values())))
             log.warning("%s: %s get no task yet: %s.", self._flow.name, named, why, extra={"event": "left-open"})

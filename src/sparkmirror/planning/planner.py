@@ -246,6 +246,7 @@ class Planner:
         self._is_in_doubt = False
         self._hand_overs.forget()
         self._partings.forget()
+        self._withheld.look_again(self._left_behind.in_use)
 
     def _watch(self) -> None:
         look_at = time.monotonic() + self._flow.look_seconds

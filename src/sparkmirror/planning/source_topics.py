@@ -129,6 +129,11 @@ class Withheld:
         if count <= NEW_PARTITIONS_PER_REQUEST or now >= self._patient_until:
             self._without_topic = set()
 
+    def look_again(self, partitions: Collection[TopicPartition]) -> None:
+        """What kept these from beginning is mended by the epoch that begins now."""
+        for where in partitions:
+            self._unknown_until.pop(where, None)
+
     def back_off(self, unknown: Collection[TopicPartition]) -> None:
         """No broker gave the start of these partitions: look again later."""
         later = set(unknown) - self._filling

@@ -110,3 +110,11 @@ def test_a_partition_whose_start_no_broker_gave_is_looked_at_again_after_half_a_
     clock.now += 31
     assert withheld.pick([where], Cluster()) == set()  # type: ignore[arg-type]
     assert not withheld
+
+
+def test_a_partition_that_an_epoch_ended_for_is_looked_at_as_the_next_one_begins(clock: ManualClock) -> None:
+    one, other = partitions_of(topics("orders", partitions=2))
+    withheld = Withheld(flow_of(), clock)
+    withheld.back_off([one, other])
+    withheld.look_again({one})
+    assert withheld.pick([one, other], Cluster()) == {other}  # type: ignore[arg-type]
