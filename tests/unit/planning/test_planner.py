@@ -99,6 +99,23 @@ def test_the_epoch_ends_where_nobody_says_whether_a_partition_was_given_to_its_n
     assert isinstance(told[-1], Restart)
 
 
+def test_the_epoch_ends_where_a_task_that_runs_has_left_something_open_that_only_its_own_id_ends(
+    flow: FlowConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Planner(flow, "run-1", once=False)
+    told: list[Command] = []
+    monkeypatch.setattr(Planner, "_tell", lambda _, *commands: told.extend(commands))
+    monkeypatch.setattr(Planner, "_look", lambda _: None)
+    monkeypatch.setattr(one, "_stopping", Once())
+    one._watch()
+    assert not told
+    one._left_behind.in_use = {TopicPartition("orders", 1)}
+    monkeypatch.setattr(one, "_stopping", Once())
+    one._watch()
+    (order,) = told
+    assert isinstance(order, Restart)
+
+
 class Once:
     """Lets a watch look once."""
 

@@ -85,12 +85,14 @@ def test_a_partition_that_came_back_is_held_again() -> None:
 
 
 class World:
-    """Clusters of which one has lost a topic: `SECOND` has no start. All else of a renewal passes."""
+    """Clusters of which one has lost a topic: `SECOND` has no start. In `left_open` a former task has something open
+    that cannot be ended now. All else of a renewal passes."""
 
     is_whole = view = records = problems = property(lambda self: self)
     offsets_partitions, last_sequence = 25, 99
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left_open: set[TopicPartition] = set()
         self.orders: list[Command | None] = []
         self.clock = ManualClock()
         taken = {1: Taken(1, ProducerIdentity(7, 3))}
@@ -98,6 +100,7 @@ class World:
             "stop_if_replaced": lambda *_: None, "is_member": lambda *_: True, "take_over": lambda *_: taken,
             "read_orders": lambda *_: [], "follow_orders": lambda plan, *_: plan, "settle_starts": self.settle,
             "SourceTopics": lambda _: SimpleNamespace(read=lambda _: {}), "publish": self.publish,
+            "LeftBehind": lambda *_, **__: SimpleNamespace(renew=self.leave_open),
         }.items():  # fmt: skip
             monkeypatch.setattr(renewal, name, value)
 
@@ -115,6 +118,9 @@ class World:
     ) -> list[Assigned]:
         assert clock is self.clock
         return items if all_of_them else [one for one in items if one.partition != SECOND]
+
+    def leave_open(self, *whose: Any) -> list[Assigned]:
+        return [one for one in whose[-1] if one.partition not in self.left_open]
 
     def publish(self, _: object, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
         self.orders += [decode_command(value) for _, value in records]
@@ -138,6 +144,9 @@ def test_what_has_no_start_now_is_left_to_the_next_planner_and_its_epoch_begins_
     assert world.renewed(replace(plan, share=share)) == [FIRST]
     assert world.orders[1] is not None
     assert [ends_epoch(world.orders[1], one) for one in (share, other)] == [True, False]
+    world.left_open = {THIRD}
+    assert world.renewed(replace(PLAN, assigned=(Assigned(FIRST, 5), Assigned(THIRD, 5)))) == [FIRST]
+    assert len(world.orders) == 3
 
 
 def test_an_epoch_goes_on_where_all_have_a_start_or_a_run_waits_for_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
