@@ -6,10 +6,12 @@ partition that no coordinator knows any more, it tells whether that one was comm
 """
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sparkmirror.kafka.wire.open_transactions import OpenTransaction
 from sparkmirror.stored_json import Count, Number
+
+if TYPE_CHECKING:
+    from sparkmirror.kafka.wire.open_transactions import OpenTransaction
 
 _SEQUENCES: Final = 1 << 31
 
@@ -38,7 +40,7 @@ class Verdict(Enum):
     UNKNOWN = "whether what is open was committed is not known"
 
 
-def judge(found: OpenTransaction | None, producer_id: int, end: CommittedEnd | None) -> Verdict:
+def judge(found: "OpenTransaction | None", producer_id: int, end: CommittedEnd | None) -> Verdict:
     """What the transaction is that a leader has found open, by what is committed there."""
     if found is None:
         return Verdict.CLEAN

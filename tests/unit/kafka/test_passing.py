@@ -10,7 +10,7 @@ from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.acls import await_acls
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import transactional_id, used_tasks
+from sparkmirror.kafka.fencing import transactional_id, used_producers, used_tasks
 from sparkmirror.kafka.groups import describe_group, has_members, list_all_groups, list_groups, list_groups_now
 from sparkmirror.kafka.rights import group_rights
 from sparkmirror.model import Connector
@@ -48,7 +48,7 @@ class Brokers:
 
 
 def transactions(code: int, *tasks: int) -> Any:
-    states = [SimpleNamespace(transactional_id=transactional_id(OURS, task)) for task in tasks]
+    states = [SimpleNamespace(transactional_id=transactional_id(OURS, task), producer_id=70 + task) for task in tasks]
     return SimpleNamespace(error_code=code, transaction_states=states)
 
 
@@ -75,6 +75,7 @@ def acls(*bindings: AclBinding) -> Any:
 def test_tasks_that_a_starting_coordinator_does_not_name_yet_are_fenced_too() -> None:
     brokers = Brokers(transactions(0, 3, 7), [transactions(LOADING), transactions(NOT_COORDINATOR)])
     assert used_tasks(brokers, OURS) == {3, 7}  # type: ignore[arg-type]
+    assert used_producers(brokers, OURS) == {73: 3, 77: 7}  # type: ignore[arg-type]
     assert brokers.pauses == 2
 
 
