@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.kafka.fencing import rouse_coordinator, transactional_id
-from sparkmirror.model import Connector
+from sparkmirror.kafka.fencing import may_still_end, rouse_coordinator, transactional_id
+from sparkmirror.model import Connector, TopicPartition
 
 
 def test_ids_are_those_a_live_mirrormaker_lists() -> None:
@@ -33,3 +33,37 @@ def test_a_cluster_is_asked_once_for_its_coordinator_and_not_waited_for(
     admin: Any = SimpleNamespace(connection=SimpleNamespace(ask=ask))
     assert rouse_coordinator(admin, Connector.of_dedicated_mode("A")) == why
     assert asked == [("A-mm2-MirrorSourceConnector-0", 1)]
+
+
+@pytest.mark.parametrize(
+    ("state", "topic", "may"),
+    [
+        ("Ongoing", "here", True),
+        ("Ongoing", "elsewhere", False),
+        ("PrepareCommit", "elsewhere", True),
+        ("CompleteCommit", "here", False),
+        ("Empty", "here", False),
+    ],
+)
+def test_a_marker_may_come_where_its_transaction_is_open_or_is_being_ended(state: str, topic: str, may: bool) -> None:
+    answers = Answers(state, topic)
+    assert may_still_end(answers.admin, "a", TopicPartition("here", 0)) is may
+
+
+@pytest.mark.parametrize("codes", [(15, 0), (0, 16)])
+def test_a_coordinator_that_does_not_say_may_still_write_a_marker(codes: tuple[int, int]) -> None:
+    assert may_still_end(Answers("Empty", "here", *codes).admin, "a", TopicPartition("here", 0))
+
+
+class Answers:
+    """A cluster's, of one transactional id; the codes are those of its coordinator's search and of its description."""
+
+    def __init__(self, state: str, topic: str, search: int = 0, described: int = 0) -> None:
+        self._home = SimpleNamespace(key="a", node_id=1, error_code=search, error_message="")
+        topics = [SimpleNamespace(topic=topic, partitions=[0])]
+        self._state = SimpleNamespace(error_code=described, transaction_state=state, topics=topics)
+        self.admin: Any = SimpleNamespace(connection=self)
+
+    def ask(self, make_request: Any, _doing: str, *_: Any) -> Any:
+        make_request()
+        return SimpleNamespace(coordinators=[self._home], transaction_states=[self._state])

@@ -14,7 +14,7 @@ from sparkmirror.planning.status_records import StatusRecords
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import failed_partitions
 from sparkmirror.telemetry.filling import Filling
-from sparkmirror.telemetry.records import PartitionRecord, PartitionState, encode_record
+from sparkmirror.telemetry.records import NO_TASK, PartitionRecord, PartitionState, encode_record
 
 WHERE, OTHER = TopicPartition("late", 0), TopicPartition("late", 1)
 
@@ -119,3 +119,15 @@ def test_what_an_earlier_run_has_said_of_topics_that_are_gone_or_left_out_is_del
         reported.records.begin_epoch([], known, topics)
     assert failed_partitions(reported.board) == {TopicPartition("orders", 0)}
     assert reported.count == 2, "once, when the target took it"
+
+
+def test_a_partition_that_waits_for_what_lies_open_is_failed_with_the_reason_and_has_no_task(
+    reported: Reported,
+) -> None:
+    reported.records.note_waiting({WHERE: "no leader has said"})
+    record = reported.board.partitions[WHERE]
+    assert (record.state, record.reason, record.task) == (PartitionState.FAILED, "no leader has said", NO_TASK)
+    assert record.target_topic == "A.late"
+    reported.problem = ClusterError("no answer")
+    reported.records.note_waiting({OTHER: "no leader has said"})
+    assert OTHER not in reported.board.partitions, "what is not reported holds nothing up"
