@@ -4,7 +4,8 @@ What is left of an object gives `get_json_object` what the whole one gives, for 
 for. So a value is only shortened where each parser takes it for well-formed: whatever is in doubt stays whole, and
 members whose names are in doubt stay. Called by `batch.arrow_content`. Importing it loads numba.
 
-Source: RFC 8259, of which Jackson takes more, and with limits: 1,000 characters of a number, 50,000 of a name.
+Source: RFC 8259, of which Jackson takes more, and with limits: 1,000 characters of a number, 50,000 of a name, and
+20,000,000 of a string (5,000,000 in its first version with limits).
 """
 
 from collections.abc import Collection
@@ -19,6 +20,8 @@ from sparkmirror.batch.kernels import copy_bytes
 
 _DEPTH_MAX = 60
 _NAME_BYTES_MAX = _NUMBER_BYTES_MAX = 100
+_VALUE_BYTES_MAX = 1_000_000
+"""A parser refuses a string beyond its limit; one that lies in what is left out it would not see."""
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _PLUS, _DOT = b'"\\,:-+.'
 _OPENED, _CLOSED, _OPENED_LIST, _CLOSED_LIST = b"{}[]"
 _ZERO, _NINE = b"09"
@@ -239,6 +242,8 @@ def _is_asked(content: Bytes, at: Int64, stop: Int64, names: Bytes, ends: Places
 def _pick(content: Bytes, at: Int64, stop: Int64, names: Bytes, ends: Places, room: Bytes, start: Int64) -> Int64:
     """Write an object of the members that are asked for to `room`. Returns where it ends there, -1 where this is to
     stay as it is."""
+    if stop - at > _VALUE_BYTES_MAX:
+        return np.int64(-1)
     at = _skip_space(content, at, stop)
     if at >= stop or content[np.uint64(at)] != _OPENED:
         return np.int64(-1)

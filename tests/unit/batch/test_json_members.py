@@ -15,6 +15,7 @@ from sparkmirror.batch.columns import Columns
 ASKED = frozenset({"region", "id"})
 NESTED_TOO_DEEP = b'{"a": ' + b"[" * 61 + b"]" * 61 + b"}"
 LONG_NAME = b'{"' + b"n" * 100 + b'": 1}'
+LARGE = b'{"a": "' + b"x" * 1_000_000 + b'"}'
 LONG_NUMBER = b'{"a": ' + b"1" * 101 + b"}"
 
 
@@ -69,7 +70,7 @@ def test_a_member_stays_whose_name_another_parser_may_read_otherwise(name: bytes
         b'{"a": tru}', b'{"a": TRUE}', b'{"a": nullx}', b'{"a": "\n"}', b'{"a": "\\x"}', b'{"a": "\\u12g4"}',
         b'{"a": "\\u12', b'{"a": "\\', b'{"a": [1,]}', b'{"a": [1}', b'{"a": {"b": 1]}', b'{"a": {"b"}}', b'{"a": [,]}',
         b'{"a": {1: 2}}', b'{"a": 1 /* why */}', b"\xef\xbb\xbf{}", b"\xff", b"\0", b'{"a": ' + b"x" * 40 + b"\x01}",
-        b'{"a": "' + b"x" * 40 + b'\x01"}', NESTED_TOO_DEEP, LONG_NAME, LONG_NUMBER,
+        b'{"a": "' + b"x" * 40 + b'\x01"}', NESTED_TOO_DEEP, LONG_NAME, LARGE, LONG_NUMBER,
     ],
 )  # fmt: skip
 def test_what_is_in_doubt_stays_whole(value: bytes) -> None:
