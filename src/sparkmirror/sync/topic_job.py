@@ -11,6 +11,7 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic, TopicExists
 from sparkmirror.kafka.errors import INVALID_CONFIG, RequestRefused
+from sparkmirror.model import Topic
 from sparkmirror.sync.change import Plan
 from sparkmirror.sync.configs import initial_settings
 from sparkmirror.sync.topics import (
@@ -49,7 +50,8 @@ class TopicSync:
         looked = (self._target.list_topics(), self._source.list_topics())
         is_settled = not (self._planned.changes or self._is_partial) and self._rules.are_fixed
         if looked != self._looked or not is_settled:
-            seen = observe_topics(self._source, self._target, self._rules, self._new_partitions_max)
+            # Not listed again: a broker that is behind may answer then, and what it lacks would count as in step.
+            seen = _observe(self._source, self._target, looked, self._rules, self._new_partitions_max)
             self.put_off, self._is_partial = seen.put_off, bool(seen.unreadable)
             self._planned, self._looked = plan_topics(seen, self._rules), looked
         return self._planned
@@ -107,8 +109,19 @@ def observe_topics(
 
     Topics that the brokers mark internal are no candidates, as MirrorMaker lists topics without them.
     """
-    on_target = target.list_topics()
-    on_source = {name: topic for name, topic in source.list_topics().items() if not topic.internal}
+    return _observe(source, target, (target.list_topics(), source.list_topics()), rules, new_partitions_max)
+
+
+def _observe(
+    source: Admin,
+    target: Admin,
+    listed: tuple[Mapping[str, Topic], Mapping[str, Topic]],
+    rules: TopicRules,
+    new_partitions_max: int | None,
+) -> TopicSnapshot:
+    """As `observe_topics`, of topics that are `listed` already, the target's first."""
+    on_target, of_source = listed
+    on_source = {name: topic for name, topic in of_source.items() if not topic.internal}
     mirrored = {name: topic for name, topic in on_source.items() if rules.is_mirrored(name)}
     left_out = tuple(sorted(name for name in on_source if rules.is_left_out(name)))
     new = sorted(name for name in mirrored if rules.remote_name(name) not in on_target)

@@ -120,3 +120,20 @@ def test_the_first_of_very_many_topics_are_made_at_once_the_others_in_a_later_ro
     later = TopicSync(source, target, RULES)  # type: ignore[arg-type]
     later.apply(later.plan())
     assert target.created == [f"A.t{number}" for number in range(5)]
+
+
+def test_a_topic_that_a_broker_behind_the_others_lacks_is_made_all_the_same() -> None:
+    """What was seen to change once and was planned by a second look, which did not show it, was never made."""
+    source, target = Cluster(orders="1"), Cluster(A_orders="1")
+    sync = TopicSync(source, target, RULES)  # type: ignore[arg-type]
+    assert sync.plan().changes == ()
+    looks = iter([{"orders": "1", "bills": "1"}, {"orders": "1"}, {"orders": "1", "bills": "1"}])
+    listed = source.list_topics
+
+    def list_by_turns() -> dict[str, Topic]:
+        source.retentions = next(looks)
+        return listed()
+
+    source.list_topics = list_by_turns  # type: ignore[method-assign]
+    sync.apply(sync.plan())
+    assert target.created == ["A.bills"]
