@@ -140,7 +140,7 @@ def test_a_marker_of_a_newer_epoch_ends_what_an_older_one_has_left_open(
     assert holder.look() == OpenTransaction(0, epoch, 2), "a take-over that aborts nothing there changes nothing"
     holder.end(holder.left, commits=commits)
     wait_until(lambda: holder.look() is None, "nothing is open")
-    wait_until(lambda: holder.stable_end() == 4, "the stable end is behind the marker")
+    wait_until(lambda: holder.stable_end() >= 4, "the stable end is behind the marker")
     assert _read(credulous, holder.left) == ([b"1", b"2", b"3"] if commits else [])
 
 
@@ -183,7 +183,7 @@ def test_a_transactional_write_ends_what_an_earlier_one_has_left_open(
         committed = [earlier] if was_committed else [ProducerIdentity(earlier.producer_id, earlier.epoch - 1)]
         LeftOpen(holder.settings, transaction, committed, 30.0).clear(holder.left.topic)
     assert holder.look() is None
-    wait_until(lambda: holder.stable_end() == 3, "the stable end is behind the marker")
+    wait_until(lambda: holder.stable_end() >= 3, "the stable end is behind the marker")  # one more where it asked twice
     assert _read(credulous, holder.left) == ([b"1", b"2"] if was_committed else [])
 
 
@@ -298,7 +298,7 @@ class Planned:
     def assert_seen(self, *values: bytes) -> None:
         """By a consumer that reads what is committed, to the log's end."""
         assert self.former.look() is None
-        wait_until(lambda: self.former.stable_end() == len(self.values) + 1, "the stable end is behind the marker")
+        wait_until(lambda: self.former.stable_end() > len(self.values), "the stable end is behind the marker")
         assert _read(self.cluster, self.former.left) == list(values)
 
 

@@ -63,8 +63,10 @@ def test_a_resource_plans_what_the_properties_plan(
     by_resource, by_properties = plan("mm2.yaml", RESOURCE), plan("mm2.properties", PROPERTIES)
     assert by_resource == by_properties
     flow = by_resource["a->b"]  # type: ignore[index]
-    assert (flow["tasks"], flow["topics"][0]["remote_topic"]) == (3, f"a.{topic}")
-    assert flow["changes"][0]["sentence"].startswith(f"create a.{topic} for {topic}: 5 partitions")
+    assert flow["tasks"] == 3
+    assert f"a.{topic}" in [one["remote_topic"] for one in flow["topics"]]
+    sentences = [one["sentence"] for one in flow["changes"]]
+    assert any(one.startswith(f"create a.{topic} for {topic}: 5 partitions") for one in sentences)
     assert flow["warnings"] == [
         f"{topic}.replica: not mirrored, as the default of `topics.exclude` says; set it to change that."
     ]
