@@ -8,6 +8,7 @@ from tests.simulation.endings import wrong_endings
 from tests.simulation.folding import Folded
 from tests.simulation.log import Stored
 from tests.simulation.retained import grown
+from tests.simulation.scheduler import Process
 from tests.simulation.truth import CUT, DELETED, MADE_AGAIN, Outcome, PartitionTruth, Written
 
 from sparkmirror.batch.records import Record
@@ -15,7 +16,7 @@ from sparkmirror.ledger import gaps as gap_ledger
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.map_records import MapView
 from sparkmirror.ledger.view import LedgerView
-from sparkmirror.model import Position, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 from sparkmirror.pipeline.fetch.loss import EMPTY, RECREATED, RETENTION, TRUNCATED
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ class Checker:
         self._maps = Folded(lambda: MapView("A"), lambda view, record: view.take(record.key, record.value))
         self._copies: dict[TopicPartition, tuple[list[tuple[bytes, int]], int, int, object, dict[bytes, int]]] = {}
         self._arrived: dict[TopicPartition, Folded[list[tuple[bytes, int]]]] = {}
+        self._of_sleepers: set[tuple[TopicPartition, int]] = set()
+        """Places of what processes that have slept have sent."""
+        scene.target.appends.append(self._note_sleeper)
+
+    def _note_sleeper(self, partition: Partition, process: Process | None) -> None:
+        if process is not None and process.was_held and partition.where.topic == self._scene.remote:
+            number, last = partition.where.partition, partition.log.batches[-1]
+            where = TopicPartition("orders", number)
+            self._of_sleepers.update((where, record.offset) for record in last.records)
 
     def fail(self, problem: str) -> None:
         if len(self.problems) < 10:
@@ -288,9 +298,10 @@ class Checker:
     def _judge_order(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[Written, int]]) -> None:
         """What was passed as aborted, until a cut took the marker away and another one committed it, may come late. So
         may what was under way when the target's log was cut, or when the next one began, which knows no producer; where
-        the marker that aborted it is cut off, it may also come twice."""
+        the marker that aborted it is cut off, it may also come twice. At least once a process that has slept sends what
+        it had under way of the source's former log behind what its successor has sent of the next one."""
         seen: set[int] = set()
-        latest = -1
+        latest, of_latest = -1, NO_TOPIC_ID
         for record, offset in arrived:
             rank, is_in_order = record.rank, truth.is_in_order(record, offset)
             if rank in seen:
@@ -301,10 +312,12 @@ class Checker:
             seen.add(rank)
             if not is_in_order:
                 continue
-            if rank < latest and not record.may_be_passed:
+            is_late = not self._scene.script.exactly_once and (where, offset) in self._of_sleepers
+            if rank < latest and not (record.may_be_passed or (is_late and record.topic_id != of_latest)):
                 self.fail(f"{where}: record {rank} comes after record {latest}")
                 return
-            latest = max(latest, rank)
+            if rank > latest:
+                latest, of_latest = rank, record.topic_id
 
     def _judge_map(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[bytes, int]]) -> None:
         """A consumer at a translated offset sees all that it has not read (invariant 7)."""

@@ -75,7 +75,7 @@ _ORDERS_SHARE, _ORDERS_MAX = 0.2, 2
 _LATER_SHARE, _LATER_MAX = 0.15, 2
 """In how many histories batches in doubt are lost, and how often at most."""
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
-"""Histories that fail, and are not understood yet."""
+"""Histories that fail, and are not understood or not mended yet."""
 _FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
 """Answers of one batch, of a few, or of a part of a flood; 0 is without a limit that anything reaches."""
 _LARGE_KEY_BYTES = 16_000
