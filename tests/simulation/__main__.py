@@ -61,7 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="play this history alone, and tell it")
     parser.add_argument("--keep", action="store_true", help="with --seed: let it join the past failures")
     parser.add_argument("--past", action="store_true", help="play all past failures, and no others")
-    parser.add_argument("--open", action="store_true", help="play the histories that fail, and are not understood or not mended yet")
+    parser.add_argument("--open", action="store_true", help="play the histories that fail, and are open")
     parser.add_argument("--kept", action="store_true", help="play no histories but those of flows that keep offsets")
     parser.add_argument("--left-out", action="store_true", help="play histories of brokers that leave markers out")
     parser.add_argument("--drawn", action="store_true", help="play no variations of past failures")

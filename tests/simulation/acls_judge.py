@@ -247,7 +247,8 @@ class AclJudge:
                 self._fail(f"{_shown(one)} is revoked, which a person has made")
 
     def _judge_allowed(self, look: _Look, before: Iterable[Acl], after: Iterable[Acl]) -> None:
-        """A change allows nobody what the source, as the mirror was told of it, does not allow or denies."""
+        """A change allows nobody what the source, as the mirror was told of it, does not allow or denies: or, where it
+        revokes a denial, as another mirror was told later, which has made the allowance."""
         if self._removal_known_at > look.target_at:
             return  # the mirror may rely on a denial that a person has removed
         topics = self._scene.target.topics
@@ -259,7 +260,11 @@ class AclJudge:
                 self._fail(f"{one.principal} is allowed {one.operation} on {one.topic}, which is no remote topic")
             elif one.operation not in _READING:
                 self._fail(f"{one.principal} is allowed {one.operation} on {one.topic}, more than to read")
-            elif not is_allowed(look.source, *one._replace(topic=_TOPIC)):
+            elif not any(
+                is_allowed(seen.source, *one._replace(topic=_TOPIC))
+                for seen in self._looks.values()
+                if seen.at >= look.at
+            ):
                 self._fail(f"{one.principal} is allowed {one.operation} on {one.topic}, and is not on the source")
 
     def _fail(self, problem: str) -> None:
