@@ -12,6 +12,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.tree import is_gone
 from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.errors import SparkMirrorError
@@ -77,13 +78,6 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def test_records_go_in_and_come_out_in_order(source_cluster: KafkaCluster, unique: Callable[[str], str]) -> None:
     assert_round_trip({"bootstrap.servers": source_cluster.bootstrap_servers}, unique("orders"))
 
@@ -106,7 +100,7 @@ def test_data_survives_a_kill_and_a_restart_on_the_same_port(unique: Callable[[s
         first_pid = cluster.broker(1).pid
 
         cluster.broker(1).kill()
-        assert gone(first_pid)
+        assert is_gone(first_pid)
         assert cluster.broker(1).exit_status == -signal.SIGKILL
         cluster.broker(1).start()
 
@@ -195,7 +189,7 @@ def test_nothing_is_left_after_close() -> None:
         directory = cluster.directory
         assert directory.is_dir()
         assert all(psutil.pid_exists(pid) for pid in pids)
-    assert [pid for pid in pids if not gone(pid)] == []
+    assert [pid for pid in pids if not is_gone(pid)] == []
     assert not directory.exists()
     assert [child.name() for child in psutil.Process().children() if child.pid in pids] == []
 
@@ -214,7 +208,7 @@ def test_nothing_is_left_when_the_owner_is_killed() -> None:
         pid, directory = owner.stdout.readline().split()
         assert psutil.pid_exists(int(pid))
         os.kill(owner.pid, signal.SIGKILL)
-    wait_until(lambda: gone(int(pid)), "the broker is gone")
+    wait_until(lambda: is_gone(int(pid)), "the broker is gone")
     wait_until(lambda: not Path(directory).exists(), "its directory is gone")
 
 

@@ -494,10 +494,10 @@ def _written(topic: Topic) -> list[Partition]:
 def _refuse_in_order(scene: "Scene", random: Random) -> str:
     """The first batch stands, and nobody says so; all behind it are refused for good, as where a person forbids writes
     at that moment."""
-    topic = _data_or_ledger(scene, random)
-    if topic is None:
+    partition = _of_data_or_ledger(scene, random)
+    if partition is None:
         return ""
-    partition, seconds = _focus(scene, random, _written(topic)), random.choice((0.5, 2.0, 4.0))
+    seconds = random.choice((0.5, 2.0, 4.0))
     partition.refuses, partition.then_refuses = (random.choice(_DOUBTFUL),), (random.choice(_FINAL),)
     told = f"{partition.where} answers one batch with error {partition.refuses[0]}, then all with "
 
@@ -514,10 +514,10 @@ def _refuse_in_order(scene: "Scene", random: Random) -> str:
 def _refuse_moved(scene: "Scene", random: Random) -> str:
     """A batch is appended, another broker leads, which has it, before it is acknowledged, and the leader before says so
     of itself; then it and all behind it are refused for good."""
-    topic = _data_or_ledger(scene, random)
-    if topic is None:
+    partition = _of_data_or_ledger(scene, random)
+    if partition is None:
         return ""
-    partition, seconds = _focus(scene, random, _written(topic)), random.choice((0.5, 2.0, 4.0))
+    seconds = random.choice((0.5, 2.0, 4.0))
     refusal, moment, cluster = random.choice(_FINAL), _MOMENT_SECONDS * random.random(), scene.target
     partition.is_stuck = True
 
@@ -537,7 +537,7 @@ def _refuse_moved(scene: "Scene", random: Random) -> str:
             follow()
 
     def listen() -> None:
-        cluster.when(topic.name, lambda: scene.world.after(moment, move))
+        cluster.when(partition.where.topic, lambda: scene.world.after(moment, move))
 
     listen()
     scene.world.after(_EVENT_SECONDS_MAX, follow)
@@ -547,10 +547,10 @@ def _refuse_moved(scene: "Scene", random: Random) -> str:
 def _lose_doubtful(scene: "Scene", random: Random) -> str:
     """Batches are appended, and replicas do not follow: so their leader says of each. Then another broker leads, which
     lacks them all."""
-    topic = _data_or_ledger(scene, random)
-    if topic is None:
+    partition = _of_data_or_ledger(scene, random)
+    if partition is None:
         return ""
-    partition, seconds = _focus(scene, random, _written(topic)), random.choice((0.1, 1.0, 4.0))
+    seconds = random.choice((0.1, 1.0, 4.0))
     partition.refuses, partition.is_stuck = (random.choice(_DOUBTFUL),), True
     told = f"{partition.where} answers all batches with error {partition.refuses[0]} for {seconds} s, and loses them"
 
@@ -568,10 +568,12 @@ def _lose_doubtful(scene: "Scene", random: Random) -> str:
     return told
 
 
-def _data_or_ledger(scene: "Scene", random: Random) -> Topic | None:
+def _of_data_or_ledger(scene: "Scene", random: Random) -> Partition | None:
+    """A partition that is written to."""
     ledger = scene.ledger
     name = random.choice((scene.remote, random.choice((ledger.offsets, ledger.positions, ledger.gaps))))
-    return scene.target.topics.get(name)
+    topic = scene.target.topics.get(name)
+    return None if topic is None else _focus(scene, random, _written(topic))
 
 
 def _withhold(scene: "Scene", random: Random) -> str:

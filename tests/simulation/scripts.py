@@ -163,19 +163,22 @@ def _join_later_kinds(script: Script) -> Script:
     between an announcement and its row, others at such a moment, drivers that end alone, and orders."""
     random, faults = Random(f"announcements and drivers of {script.seed}"), script.faults
     if random.random() < _ANNOUNCED_SHARE:
-        own = [name for name, (weight, _) in ANNOUNCED_FAULTS.items() for _ in range(weight)]
+        own = _weighted(ANNOUNCED_FAULTS)
         others = [kind_of(fault) for fault in faults]
         more = _draw_faults(random, (*own * len(others), *others), (ANNOUNCED,), _ANNOUNCED_MAX, script.seconds)
         faults = _joined(faults, more)
     if random.random() < _DRIVER_SHARE:
         faults = _joined(faults, _draw_faults(random, tuple(DRIVER_FAULTS), EVENTS, 1, script.seconds))
     if random.random() < _ORDERS_SHARE:
-        own = [name for name, (weight, _) in LATER_ORDERS.items() for _ in range(weight)]
-        faults = _joined(faults, _draw_faults(random, own, EVENTS, _ORDERS_MAX, script.seconds))
+        faults = _joined(faults, _draw_faults(random, _weighted(LATER_ORDERS), EVENTS, _ORDERS_MAX, script.seconds))
     if random.random() < _LATER_SHARE:
-        own = [name for name, (weight, _) in LATER_FAULTS.items() for _ in range(weight)]
-        faults = _joined(faults, _draw_faults(random, own, EVENTS, _LATER_MAX, script.seconds))
+        faults = _joined(faults, _draw_faults(random, _weighted(LATER_FAULTS), EVENTS, _LATER_MAX, script.seconds))
     return replace(script, faults=faults)
+
+
+def _weighted(faults: Mapping[str, FaultKind]) -> list[str]:
+    """Their names, each as often as its weight says."""
+    return [name for name, (weight, _) in faults.items() for _ in range(weight)]
 
 
 def is_variation(seed: int) -> bool:
@@ -311,7 +314,7 @@ def _swarm(
     (swarm testing; Groce et al., ISSTA 2012). In half of them all kinds weigh the same.
     """
     events = (*general, *own)
-    names = [name for name, (weight, _) in faults.items() for _ in range(weight)]
+    names = _weighted(faults)
     if random.random() < 1 / 3:
         return names, events, 8
     kinds = list(faults) if random.random() < 1 / 2 else names

@@ -1,40 +1,19 @@
 """Faults between an announcement and its row, and a driver that ends alone: they strike when they say, and no record is
 lost."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from random import Random
 
 import pytest
 from tests.simulation.announcements import ANNOUNCED_FAULTS, DRIVER_FAULTS
-from tests.simulation.environment import simulated
 from tests.simulation.history import Scene
-from tests.simulation.scheduler import World
+from tests.simulation.played import heals_and_holds, played
 from tests.simulation.scripts import Script
 
 
-@contextmanager
-def _mirrored(seed: int) -> Iterator[Scene]:
+def _mirrored(seed: int) -> AbstractContextManager[Scene]:
     """A mirror of one partition that has caught up: small answers are announced."""
-    world = World(seed)
-    scene = Scene(Script(seed, False, False, False, 1, 1, 600, 100.0, ()), world)
-    with simulated(world, scene.net, None):
-        try:
-            scene.start_missing()
-            world.after(0.1, scene.producers.write)
-            world.run(world.now + 5.0)
-            yield scene
-        finally:
-            for mirror in scene.mirrors:
-                mirror.kill()
-
-
-def _heals_and_holds(scene: Scene) -> None:
-    scene.heal()
-    assert scene.world.run(scene.world.now + 60.0, scene.checker.is_caught_up)
-    scene.world.run(scene.world.now + 3.0)
-    scene.checker.judge(is_done=True)
-    assert scene.checker.problems == []
+    return played(Script(seed, False, False, False, 1, 1, 600, 100.0, ()), 5.0)
 
 
 @pytest.mark.parametrize("name", ANNOUNCED_FAULTS)
@@ -54,7 +33,7 @@ def test_they_strike_while_no_row_accounts_for_what_was_announced(name: str, see
         assert struck == [True]
         hit = [one for one in (attempt.reader, attempt.writer) if not one.is_alive or one.was_held]
         assert hit, "one of the two is struck"
-        _heals_and_holds(scene)
+        heals_and_holds(scene, 60.0)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
@@ -65,4 +44,4 @@ def test_a_driver_that_ends_alone_leaves_its_tasks_for_a_while(seed: int) -> Non
         assert not first.driver.is_alive and first.attempts and len(first.processes) == 2
         scene.world.run(scene.world.now + 10.0)
         assert not first.processes and len(scene.mirrors) == 2
-        _heals_and_holds(scene)
+        heals_and_holds(scene, 60.0)

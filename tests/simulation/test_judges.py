@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tests.simulation.environment import simulated
 from tests.simulation.history import Scene
-from tests.simulation.scheduler import World
+from tests.simulation.played import played
 from tests.simulation.scripts import Script
 
 from sparkmirror.batch.header import parse_header, stamp
@@ -18,20 +17,11 @@ _PLAIN = Script(1, False, False, False, 1, 1, 600, 100.0, ())
 @contextmanager
 def _caught_up(script: Script = _PLAIN) -> Iterator[Scene]:
     """A mirror of one partition, in which all is mirrored."""
-    world = World(1)
-    scene = Scene(script, world)
-    with simulated(world, scene.net, None):
-        try:
-            scene.start_missing()
-            world.after(0.1, scene.producers.write)
-            world.run(world.now + 5.0)
-            scene.heal()
-            assert world.run(world.now + 60.0, scene.checker.is_caught_up)
-            world.run(world.now + 3.0)
-            yield scene
-        finally:
-            for mirror in scene.mirrors:
-                mirror.kill()
+    with played(script, 5.0) as scene:
+        scene.heal()
+        assert scene.world.run(scene.world.now + 60.0, scene.checker.is_caught_up)
+        scene.world.run(scene.world.now + 3.0)
+        yield scene
 
 
 def test_a_mirror_that_has_caught_up_is_found_well() -> None:

@@ -1,15 +1,13 @@
 """Orders of persons and quotas of brokers hold a flow back or end it as they say, and no record is lost or repeated."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from random import Random
 
 import pytest
-from tests.simulation.environment import simulated
 from tests.simulation.history import Scene
 from tests.simulation.mirror import STOPPED
 from tests.simulation.orders import LATER_ORDERS, lift_orders, say
-from tests.simulation.scheduler import World
+from tests.simulation.played import heals_and_holds, played
 from tests.simulation.scripts import Script
 
 from sparkmirror.control.commands import Pause, Selection, Throttle
@@ -17,20 +15,9 @@ from sparkmirror.control.commands import Pause, Selection, Throttle
 _RESTS_SECONDS = 20.0
 
 
-@contextmanager
-def _mirrored(*, partitions: int = 1, processes: int = 1) -> Iterator[Scene]:
+def _mirrored(*, partitions: int = 1, processes: int = 1) -> AbstractContextManager[Scene]:
     """A mirror that runs, of a source that is written to all the time."""
-    world = World(1)
-    scene = Scene(Script(1, False, False, False, partitions, 1, 600, 100.0, (), processes=processes), world)
-    with simulated(world, scene.net, None):
-        try:
-            scene.start_missing()
-            world.after(0.1, scene.producers.write)
-            world.run(world.now + 15.0)
-            yield scene
-        finally:
-            for mirror in scene.mirrors:
-                mirror.kill()
+    return played(Script(1, False, False, False, partitions, 1, 600, 100.0, (), processes=processes), 15.0)
 
 
 def _arrived(scene: Scene) -> list[int]:
@@ -43,15 +30,7 @@ def test_each_comes_to_a_flow_that_gets_over_it(name: str, seed: int) -> None:
     with _mirrored(partitions=2) as scene:
         assert LATER_ORDERS[name][1](scene, Random(seed))
         scene.world.run(scene.world.now + 5.0)
-        _heals_and_holds(scene)
-
-
-def _heals_and_holds(scene: Scene) -> None:
-    scene.heal()
-    assert scene.world.run(scene.world.now + 240.0, scene.checker.is_caught_up)
-    scene.world.run(scene.world.now + 3.0)
-    scene.checker.judge(is_done=True)
-    assert scene.checker.problems == []
+        heals_and_holds(scene, 240.0)
 
 
 def test_a_partition_that_is_paused_alone_rests_and_the_other_goes_on() -> None:
@@ -62,7 +41,7 @@ def test_a_partition_that_is_paused_alone_rests_and_the_other_goes_on() -> None:
         scene.world.run(scene.world.now + _RESTS_SECONDS)
         after = _arrived(scene)
         assert after[0] > before[0] and after[1] == before[1]
-        _heals_and_holds(scene)
+        heals_and_holds(scene, 240.0)
 
 
 def test_a_limited_flow_stays_behind_until_the_limit_is_lifted() -> None:
@@ -77,7 +56,7 @@ def test_a_limited_flow_stays_behind_until_the_limit_is_lifted() -> None:
         lift_orders(scene)
         scene.world.run(scene.world.now + _RESTS_SECONDS)
         assert sum(_arrived(scene)) - before > unlimited
-        _heals_and_holds(scene)
+        heals_and_holds(scene, 240.0)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -88,7 +67,7 @@ def test_a_mirror_that_is_stopped_has_all_in_the_ledger_and_the_next_one_repeats
         say(scene, first.stop_command())
         assert scene.world.run(scene.world.now + 15.0, lambda: first.is_over)
         assert first.reason == STOPPED and not first.attempts
-        _heals_and_holds(scene)
+        heals_and_holds(scene, 240.0)
         arrived = [value for partition in scene.sources() for value, _ in scene.checker.arrived(partition.where)]
         assert len(arrived) == len(set(arrived))
 
@@ -106,4 +85,4 @@ def test_a_quota_slows_a_flow_down_and_nothing_else(side: str) -> None:
         began = scene.world.events
         scene.world.run(scene.world.now + 30.0)
         assert slowed < (scene.world.events - began) / 2
-        _heals_and_holds(scene)
+        heals_and_holds(scene, 240.0)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.faults.tree import is_gone
 
 from sparkmirror.spark.fork_server import ForkServer
 from sparkmirror.spark.process_title import set_title
@@ -69,14 +70,6 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def has_ended(process: psutil.Process) -> bool:
-    """A process that nobody has waited for yet has ended too; one may be gone between any two questions."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def tell(python: Path, directory: Path) -> dict[str, object]:
     """What a module says that was started in place of Python."""
     ended = subprocess.run(
@@ -113,14 +106,14 @@ def test_who_asked_ends_with_the_process_and_the_process_with_who_asked(tmp_path
                     asked.wait(SECONDS_MAX)
                 else:
                     asked.terminate()
-                    wait_until(lambda one=forked: has_ended(one))
+                    wait_until(lambda one=forked: is_gone(one.pid))
 
 
 def test_without_a_server_it_is_python_itself(tmp_path: Path) -> None:
     with driver(tmp_path) as (process, python):
         (server,) = process.children()
         server.kill()
-        wait_until(lambda: has_ended(server))
+        wait_until(lambda: is_gone(server.pid))
         told = tell(python, tmp_path)
         assert told["forked"] is False
         assert told["arguments"] == ["a b", "é"]
@@ -140,7 +133,7 @@ def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
     with driver(tmp_path) as (process, _):
         (server,) = process.children()
         process.send_signal(signal.SIGKILL)
-        wait_until(lambda: has_ended(server))
+        wait_until(lambda: is_gone(server.pid))
 
 
 def test_a_process_with_threads_is_not_forked(tmp_path: Path) -> None:
