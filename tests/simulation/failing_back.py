@@ -53,7 +53,7 @@ def _judged_starts(scene: "Scene", pair: ClusterPair) -> WayBack:
     assert pair.source is not None
     began, mirrored = SYSTEM_CLOCK.monotonic(), _mirrored(scene)
     before = {name: topic.topic_id for name, topic in scene.source.topics.items()}
-    found = look_back(scene.flow, pair.source, pair.target)
+    found = look_back(scene.flow, pair.source, pair.target, awaits_maps=True)
     for remote, at in found.starts.items():
         where = TopicPartition("orders", remote.partition)
         partition, truth = scene.target.partition(remote), scene.truth.of(where)

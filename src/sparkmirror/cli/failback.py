@@ -91,7 +91,8 @@ def _revoke(args: argparse.Namespace, logs: "PartedLogs") -> int:
 
 def _execute_plan(args: argparse.Namespace) -> int:
     """Looks, prints and exports. Raises ConfigError and ClusterError."""
-    from sparkmirror.operations.failback import export, look_back
+    from sparkmirror.operations.divergence_export import export
+    from sparkmirror.operations.failback import look_back
 
     flow = one_flow(args)
     with _both(flow) as (source, target):
@@ -123,7 +124,7 @@ def _execute_run(args: argparse.Namespace) -> int:
 
         steps: list[Step] = [
             Unfence(flow, source),
-            StartReverse(flow, source, lambda: look_back(flow, source, target)),
+            StartReverse(flow, source, lambda: look_back(flow, source, target, awaits_maps=True)),
             *(
                 [KeepReverse(flow, source, lambda: look_back(flow, source, target).kept)]
                 if flow.preserves_offsets

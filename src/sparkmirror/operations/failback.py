@@ -5,16 +5,14 @@ Named after the flow that was failed over: its source is the old primary. Record
 written to files; `operations.reverse_start` has the steps.
 """
 
-import base64
-import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from sparkmirror.clock import SYSTEM_CLOCK
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
@@ -34,6 +32,8 @@ from sparkmirror.operations.failover_snapshot import read_groups
 from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
 from sparkmirror.operations.reverse_ledger import ReverseLedger
 from sparkmirror.sync.offset_state import OffsetState, target_logs
+
+_MAPS_SECONDS_MAX, _MAPS_LOOK_SECONDS = 10.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +241,12 @@ class WayBack:
         }
 
 
-def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
+def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bool = False) -> WayBack:
     """Raises ClusterError if either cluster does not answer, or a leader of a partition that is there, and
     SparkMirrorError where nobody knows how far a partition was mirrored whose name stays. What the source
     alone has gives the reverse flow nothing to begin behind. A group returns to no place beyond the mirrored records of
-    the topic that the source has now: what the map knows may be of a former one."""
+    the topic that the source has now: what the map knows may be of a former one. With `awaits_maps` it waits some
+    seconds until the maps reach the positions, if they do not: a mirror that runs stores them later."""
     partitions = mirrored_partitions(flow, source, by_any=True)
     ledger = whole_ledger(flow, target)
     positions = mirrored_offsets(flow, source, ledger)
@@ -262,11 +263,13 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
         raise SparkMirrorError(f"{flow.name}, {where}: {ledger.problems[where]}")
     with OffsetState(flow, source, target) as state:
         state.follow()
-        logs = _read_logs(target, home, names_stay=names_stay)
         of_map = {
             remote: where for remote, where in home.items() if not (names_stay and flow.keeps_offsets(where.topic))
         }
         topics = source.list_topics({where.topic for where in partitions})
+        if names_stay and awaits_maps:
+            _await_maps(state, of_map.values(), positions, topics)
+        logs = _read_logs(target, home, names_stay=names_stay)
         outdated = {where for where in partitions if _is_of_former(state.maps, where, positions, topics)}
         reached = {
             where: source_begins[where] if where in outdated else min(positions.get(where, end), end)
@@ -297,6 +300,24 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin) -> WayBack:
     ids = {name: topic.topic_id for name, topic in topics.items()}
     away_ids = {remote.topic: log.topic_id for remote, log in logs.items()}
     return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept), ids, away_ids)
+
+
+def _await_maps(
+    state: OffsetState,
+    partitions: Collection[TopicPartition],
+    positions: Mapping[TopicPartition, int],
+    topics: Mapping[str, Topic],
+) -> None:
+    """Waits until the maps reach `positions`: a mirror that runs stores them some seconds later. Of one that was killed
+    they stay as they are, and the logs say the rest, but for what was compacted on the source since."""
+    until = SYSTEM_CLOCK.monotonic() + _MAPS_SECONDS_MAX
+    while SYSTEM_CLOCK.monotonic() < until:
+        known = ((where, state.maps.map_of(where)) for where in partitions)
+        late = [where for where, one in known if one is not None and one.end_source < positions.get(where, 0)]
+        if all(_is_of_former(state.maps, where, positions, topics) for where in late):
+            return
+        SYSTEM_CLOCK.sleep(_MAPS_LOOK_SECONDS)
+        state.follow()
 
 
 def _read_logs(target: Admin, home: Collection[TopicPartition], *, names_stay: bool) -> TargetLogs:
@@ -368,33 +389,3 @@ def _behind_map(
         missing = list(tail.read_between(where, first, position))
     with open_tail(flow.target, "failback", [remote], is_internal=False) as tail:
         return mirrored_end(missing, tail.read_between(remote, known.end_target, target_end))
-
-
-def export(
-    flow: FlowConfig, divergence: Sequence[Divergence], directory: Path, tell: Callable[[str, int, int], None]
-) -> int:
-    """Writes each partition's records to `TOPIC-N.jsonl`: offset, timestamp and, in base64, key, value and headers.
-    Returns the number of records, without transaction markers and records of aborted transactions. Raises
-    ClusterUnreachable when the source stops answering. It calls `tell(what, done, total)` to report its progress."""
-    directory.mkdir(parents=True, exist_ok=True)
-    return sum(_export(flow, one, directory / f"{one.partition}.jsonl", tell) for one in divergence)
-
-
-def _export(flow: FlowConfig, one: Divergence, file: Path, tell: Callable[[str, int, int], None]) -> int:
-    count = 0
-    with open_tail(flow.source, "failback", [one.partition], is_internal=False) as tail, file.open("w") as out:
-        for record in tail.read_between(one.partition, one.first, one.end):
-            out.write(json.dumps(_as_json(record)) + "\n")
-            count += 1
-            tell(str(one.partition), record.offset + 1 - one.first, one.end - one.first)
-    return count
-
-
-def _as_json(record: TailRecord) -> dict[str, Any]:
-    headers = [[name, _text(value)] for name, value in record.headers]
-    return {"offset": record.offset, "timestamp": record.timestamp_ms, "key": _text(record.key),
-            "value": _text(record.value), "headers": headers}  # fmt: skip
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
