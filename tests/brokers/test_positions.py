@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.producer import ProduceRequest
+from tests.brokers.late_writes import INVALID_PRODUCER_EPOCH, write_late
 from tests.brokers.offset_story import Story, told
 from tests.faults.test_lost_records import delete_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
 
-from sparkmirror.batch.header import parse_header, stamp
-from sparkmirror.batch.records import encode_batch
 from sparkmirror.cli.main import main
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.fencing import ProducerIdentity, init_producer_ids, transactional_id
+from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
 from sparkmirror.kafka.membership import Membership
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect, positions
@@ -31,7 +29,6 @@ from sparkmirror.operations.position_snapshot import Choice, Stored, plan_positi
 from sparkmirror.sharing.assignment import Claim, MemberMetadata, encode_metadata
 from sparkmirror.testing.kafka import KafkaCluster
 
-INVALID_PRODUCER_EPOCH = 47
 HOUR_MS = 3_600_000
 BEGAN_MS = 1_795_172_400_000  # 2026-11-20T11:00 UTC
 Clusters = tuple[dict[str, str], dict[str, str]]
@@ -236,24 +233,5 @@ def test_a_task_that_slept_cannot_write_its_position_afterwards(
             return plan_positions(flow, story.source, kept, Choice(), to_earliest)
 
         set_positions(flow, story.source, story.target, plan, Author(), lambda: None)
-        assert write_late(story, here, slept) == INVALID_PRODUCER_EPOCH
+        assert write_late(story.target, story.flow, here, slept) == INVALID_PRODUCER_EPOCH
         assert stored(story)[0][here].offset == 0
-
-
-def write_late(story: Story, where: TopicPartition, identity: ProducerIdentity) -> int:
-    """A position that was under way, as a task at least once writes it; the broker's error code."""
-    value = positions.encode_value(PositionRecord(Position(5), 4, 1, run="before"))
-    batch = bytearray(encode_batch([(positions.encode_key(story.flow.name.source, where), value)], timestamp=1))
-    stamp(memoryview(batch), 0, parse_header(memoryview(batch), 0), *identity, 0)
-    one = ProduceRequest.TopicProduceData
-    topic = one(
-        name=story.topics.positions,
-        partition_data=[one.PartitionProduceData(index=0, records=bytes(batch))],
-    )
-    home = TopicPartition(story.topics.positions, 0)
-    leader = story.target.leaders([home.topic])[home].node_id
-    answer = story.target.connection.ask(
-        lambda: ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=[topic], max_version=8),
-        "writing late", leader,
-    )  # fmt: skip
-    return int(answer.responses[0].partition_responses[0].error_code)

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
+from tests.brokers.late_writes import INVALID_PRODUCER_EPOCH, write_late
 from tests.flows import flow_between
 from tests.scenarios.status import board_of
 
@@ -15,6 +16,7 @@ from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.control.commands import Throttle, command_record
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
+from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
@@ -128,6 +130,28 @@ def test_what_another_process_wrote_last_stays_with_its_task_until_it_was_writte
     for _ in range(CALM_LOOKS):
         planner._sizing.look({task: TaskReport(0.01) for task in begun})
     assert len(story.begin(planner, 3)) == 1, "ten calm looks, and nothing is bound any more"
+
+
+def test_a_task_that_slept_cannot_set_a_position_back_where_no_task_uses_its_id_now(
+    story: Story, target: Admin
+) -> None:
+    """At least once no coordinator is asked, and nothing is written under that id any more."""
+    story.write(10, 0)
+    names = {task: transactional_id(story.flow.connector, task) for task in (1, 3)}
+    slept = {task: init_producer_ids(target, [name])[name] for task, name in names.items()}
+    planner = story.planner()
+    assert story.begin(planner) == {0: [0, 1, 2, 3]}
+    where = TopicPartition(story.topic, 0)
+    for identity in slept.values():
+        assert write_late(target, story.flow, where, identity) == INVALID_PRODUCER_EPOCH
+
+    ends = end_of_positions(target, story.flow)
+    assert story.begin(planner, 2) == {0: [0, 1, 2, 3]}
+    assert end_of_positions(target, story.flow) == ends, "the leaders know it already"
+
+
+def end_of_positions(target: Admin, flow: FlowConfig) -> int:
+    return target.await_end(TopicPartition(flow.ledger_topics.positions, 0))
 
 
 def test_a_task_that_another_process_ran_and_none_runs_now_is_not_missed(story: Story) -> None:

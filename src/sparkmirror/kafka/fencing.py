@@ -199,6 +199,14 @@ def bar_from(
     The leaders append only the marker of an abort. Raises as `init_producer_ids`, and RequestRefused.
     """
     identity = init_producer_ids(admin, [transactional_id], timeout_ms)[transactional_id]
+    make_known(admin, transactional_id, identity, partitions)
+
+
+def make_known(
+    admin: Admin, transactional_id: str, identity: ProducerIdentity, partitions: Sequence[TopicPartition]
+) -> None:
+    """As `bar_from`, for an `identity` that was taken over already. Raises FencedError where it is not the id's any
+    more, and RequestRefused."""
     ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
     asked = partial(_add_request, transactional_id, identity, partitions)
     _ask_coordinator(admin, transactional_id, asked, ends_at, f"barring older holders of {transactional_id}")

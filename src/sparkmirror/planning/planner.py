@@ -32,6 +32,7 @@ from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.planning.balance import after_moves
 from sparkmirror.planning.fencing import last_generation, stop_if_replaced, take_over
 from sparkmirror.planning.hand_over import HandOvers, Partings, by_new_task
+from sparkmirror.planning.idle_ids import IdleIds
 from sparkmirror.planning.left_behind import LeftBehind
 from sparkmirror.planning.ownership import TaskOwnership
 from sparkmirror.planning.plan import plan_assignment, plan_moves
@@ -71,8 +72,8 @@ class Planner:
         self._secret = secrets.token_bytes(32)
         self._status = StatusRecords(flow, run)
         self._left_behind = LeftBehind(flow, self._status.note_waiting, is_bounded=once)
-        self._source_topics = SourceTopics(flow)
-        self._withheld = Withheld(flow)
+        self._idle_ids = IdleIds(flow)
+        self._source_topics, self._withheld = SourceTopics(flow), Withheld(flow)
         self._handed_out: Mapping[str, Topic] | None = None
         self._hand_overs = HandOvers(flow, run)
         self._sizing = Sizing(flow, self._ownership, once=once)
@@ -110,6 +111,7 @@ class Planner:
         assigned = self._left_behind.begin(target, taken, self._assignment, assigned, ledger.view.records)
         self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation) + 1
         self._sizing.note_held(assigned, self._generation)
+        self._idle_ids.bar(target, taken, self._assignment, ledger.offsets_partitions)
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         self._source_topics.note_known(wanted)
         plans = [

@@ -1,0 +1,53 @@
+"""Keeps earlier holders of transactional ids out of the ledger that no task of the epoch writes under.
+
+At least once a partition refuses a process that was replaced once a batch of the id's new epoch has reached it. Where
+the flow runs fewer tasks than before, some ids have no such batch: a task that slept would set positions back. Blocks;
+owned by `planning.planner`.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from sparkmirror.config.flow.flows import FlowConfig
+from sparkmirror.control.assignment import Assignment
+from sparkmirror.kafka.admin import Admin
+from sparkmirror.kafka.errors import RequestRefused
+from sparkmirror.kafka.fencing import make_known, transactional_id
+from sparkmirror.model import TopicPartition
+from sparkmirror.planning.fencing import Taken
+
+log = logging.getLogger(__name__)
+
+
+class IdleIds:
+    """Of one flow."""
+
+    def __init__(self, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._barred: set[int] = set()
+
+    def bar(self, target: Admin, taken: Mapping[int, Taken], assignment: Assignment, offsets_partitions: int) -> None:
+        """Makes the ledger's leaders know the epochs of the ids that were `taken` over and under which no position is
+        stored, once until one is. An id that nobody has held before, or a plain one, has epoch 0. With exactly-once the
+        coordinator refuses earlier holders itself. Raises ClusterError; FencedError where another process has taken one
+        over."""
+        used = {taken[task].number for task, members in assignment.items() if members}
+        self._barred -= used
+        if self._flow.is_exactly_once:
+            return
+        held = {number: identity for one in taken.values() for number, identity in one.held.items()}
+        for number, identity in sorted(held.items()):
+            if number in used or number in self._barred or identity.epoch == 0:
+                continue
+            name = transactional_id(self._flow.connector, number)
+            try:
+                make_known(target, name, identity, self._ledger(offsets_partitions))
+            except RequestRefused as refused:
+                log.warning("%s: %s A process that slept may set positions back.", self._flow.name, refused)
+                continue
+            self._barred.add(number)
+
+    def _ledger(self, offsets_partitions: int) -> Sequence[TopicPartition]:
+        topics = self._flow.ledger_topics
+        homes = [TopicPartition(topics.offsets, number) for number in range(offsets_partitions)]
+        return [*homes, TopicPartition(topics.positions, 0)]
