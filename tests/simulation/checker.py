@@ -14,7 +14,7 @@ from tests.simulation.truth import CUT, DELETED, MADE_AGAIN, Outcome, PartitionT
 from sparkmirror.batch.records import Record
 from sparkmirror.ledger import gaps as gap_ledger
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.map_records import MapView
+from sparkmirror.ledger.map_records import ChunkName, MapView, encode_key
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 from sparkmirror.pipeline.fetch.loss import EMPTY, RECREATED, RETENTION, TRUNCATED
@@ -42,12 +42,25 @@ class Checker:
         self._of_sleepers: set[tuple[TopicPartition, int]] = set()
         """Places of what processes that have slept have sent."""
         scene.target.appends.append(self._note_sleeper)
+        scene.world.recorded.append(self._hear_recorded)
+        scene.world.mapped.append(self._hear_mapped)
 
     def _note_sleeper(self, partition: Partition, process: Process | None) -> None:
         if process is not None and process.was_held and partition.where.topic == self._scene.remote:
             number, last = partition.where.partition, partition.log.batches[-1]
             where = TopicPartition("orders", number)
             self._of_sleepers.update((where, record.offset) for record in last.records)
+
+    def _hear_recorded(self, gap: Gap) -> None:
+        """No fault takes from the gap ledger what its replicas have."""
+        if gap not in self._gaps():
+            told = f"{gap.cause} {gap.expected} to {gap.resumed}"
+            self.fail(f"{gap.partition}: a gap counts as recorded that the gap ledger lacks: {told}")
+
+    def _hear_mapped(self, where: TopicPartition, name: ChunkName) -> None:
+        key = encode_key("A", where, name)
+        if all(r.key != key for _, one in self.stored(self._scene.ledger.offset_map) for r in one.records):
+            self.fail(f"{where}: the map counts as stored that has a cut of the target's log, and is not")
 
     def fail(self, problem: str) -> None:
         if len(self.problems) < 10:

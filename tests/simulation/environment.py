@@ -55,13 +55,16 @@ from sparkmirror.clock import SYSTEM_CLOCK, SystemClock
 from sparkmirror.control.assignment import Assignment
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
+from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.gate import SequenceGate
+from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.planning.balance import Load
 from sparkmirror.planning.plan import Move
 from sparkmirror.planning.task_count import Bounds
@@ -344,6 +347,30 @@ def _watched_place(world: World) -> Callable[[AnswerTaker, PartitionBuffer, Batc
     return watched
 
 
+def _watched_loss(world: World) -> Callable[[TaskMetrics, Gap], None]:
+    """Stands for the count of the gaps that are stored: judges hear of each."""
+    lost = TaskMetrics.lost
+
+    def watched(task_metrics: TaskMetrics, gap: Gap) -> None:
+        for hear in world.recorded:
+            hear(gap)
+        lost(task_metrics, gap)
+
+    return watched
+
+
+def _watched_cut(world: World) -> Callable[[OffsetMapping, TopicPartition, Any], None]:
+    """Stands for what a writer does once the map that has a cut is stored for good: judges hear of each."""
+    forget = OffsetMapping._forget_cut
+
+    def watched(mapping: OffsetMapping, where: TopicPartition, cut: Any) -> None:
+        for hear in world.mapped:
+            hear(where, cut.chunk.name)
+        forget(mapping, where, cut)
+
+    return watched
+
+
 @contextmanager
 def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[None]:
     """For the time of the block the product's modules see the simulated world; of `kept` they have its numbers."""
@@ -392,6 +419,8 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.pipeline.relay.ring, "os", sim_os),
         (SequenceGate, "_refuse", _watched_refusal(world)),
         (AnswerTaker, "go_on", _watched_place(world)),
+        (TaskMetrics, "lost", _watched_loss(world)),
+        (OffsetMapping, "_forget_cut", _watched_cut(world)),
         (Extents, "announce", watched_announce(world, net)),
         *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),

@@ -521,27 +521,67 @@ def _refuse_moved(scene: "Scene", random: Random) -> str:
     refusal, moment, cluster = random.choice(_FINAL), _MOMENT_SECONDS * random.random(), scene.target
     partition.is_stuck = True
 
-    def follow() -> None:
-        partition.is_stuck = False
-        if not partition.is_gone:
-            cluster.replicate(partition)
-
     def move() -> None:
-        others = [n for n in _live(cluster) if n != partition.leader]
         if not partition.waiting:  # it was a batch of another partition
             listen()
-        elif partition.is_stuck and others and not (partition.is_gone or scene.is_healed):
-            partition.refuses = (refusal,)
-            scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
-            cluster.move_leader(partition, others[0])
-            follow()
+        elif partition.is_stuck:
+            _refuse_as_next_leader(scene, partition, refusal, seconds)
 
     def listen() -> None:
         cluster.when(partition.where.topic, lambda: scene.world.after(moment, move))
 
     listen()
-    scene.world.after(_EVENT_SECONDS_MAX, follow)
+    scene.world.after(_EVENT_SECONDS_MAX, lambda: _follow(scene, partition))
     return f"{partition.where} is led by another broker when a batch has come, which refuses all with error {refusal}"
+
+
+def _refuse_as_next_leader(scene: "Scene", partition: Partition, refusal: int, seconds: float) -> None:
+    """Another broker leads a partition that was stuck, has all of it, and refuses what comes."""
+    others = [number for number in _live(scene.target) if number != partition.leader]
+    if others and not (partition.is_gone or scene.is_healed):
+        partition.refuses = (refusal,)
+        scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+        scene.target.move_leader(partition, others[0])
+        _follow(scene, partition)
+
+
+def _follow(scene: "Scene", partition: Partition) -> None:
+    """A partition's replicas have all of it again."""
+    partition.is_stuck = False
+    if not partition.is_gone:
+        scene.target.replicate(partition)
+
+
+def _cut_unmapped(scene: "Scene", random: Random) -> str:
+    """The target's log is cut while the target refuses what the offset map has to say of it."""
+    maps = scene.target.topics.get(scene.ledger.offset_map)
+    if maps is None or scene.remote not in scene.target.topics:
+        return ""
+    partition, seconds = maps.partitions[0], random.choice((0.5, 2.0, 4.0))
+    partition.refuses = (random.choice(_FINAL),)
+    scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+    return f"{_unclean_target(scene, random)}, and {partition.where} refuses all for {seconds} s"
+
+
+def _refuse_turned(scene: "Scene", random: Random) -> str:
+    """While a batch waits for the target's replicas, the source's log is cut, and what comes behind the cut is read;
+    then the next leader on the target refuses all: the writer goes back before the cut."""
+    topic = scene.target.topics.get(scene.remote)
+    if topic is None:
+        return ""
+    partition = _focus(scene, random, topic.partitions)
+    refusal, seconds = random.choice(_FINAL), random.choice((0.5, 2.0))
+    turns_after, refuses_after = _MOMENT_SECONDS * random.random(), random.choice((0.1, 0.5, 1.0))
+    partition.is_stuck = True
+
+    def turn() -> None:
+        if not scene.is_healed:
+            scene.world.tell(f"at this moment {_unclean_source(scene, random)}")
+            scene.world.after(refuses_after, lambda: _refuse_as_next_leader(scene, partition, refusal, seconds))
+
+    scene.target.when(partition.where.topic, lambda: scene.world.after(turns_after, turn))
+    scene.world.after(_EVENT_SECONDS_MAX, lambda: _follow(scene, partition))
+    return f"{partition.where} waits for its replicas, and refuses all with error {refusal} once the source is cut"
 
 
 def _lose_doubtful(scene: "Scene", random: Random) -> str:
@@ -968,7 +1008,11 @@ HEARTBEAT_FAULTS: dict[str, FaultKind] = {
     "hold heartbeats": (2, _hold_heartbeats),
 }
 """Of histories in which the leading process sends heartbeats."""
-LATER_FAULTS: dict[str, FaultKind] = {"lose doubtful": (1, _lose_doubtful)}
+LATER_FAULTS: dict[str, FaultKind] = {
+    "lose doubtful": (1, _lose_doubtful),
+    "refuse turned": (1, _refuse_turned),
+    "cut unmapped": (1, _cut_unmapped),
+}
 """These were added later; they come beside others, which stay as they were drawn."""
 EVERY_FAULT = (
     FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS | LEFT_OUT_FAULTS

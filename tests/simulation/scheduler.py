@@ -194,6 +194,11 @@ class World:
         """Whether any process has stood still, or was slow."""
         self.placed: list[Callable[[Process, Any, int], None]] = []
         """Hear of each answer that a writer takes: who, the source's partition, and its batch's place on the target."""
+        self.recorded: list[Callable[[Any], None]] = []
+        """Hear of each gap that a writer counts as stored."""
+        self.mapped: list[Callable[[Any, Any], None]] = []
+        """Hear of each cut of the target's log of which a writer believes that the stored map has it: the source's
+        partition, and the name of the map's chunk."""
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._wall_ahead = _EPOCH_SECONDS
