@@ -56,8 +56,11 @@ class FoundGap(NamedTuple):
 
     def seen_from(self, offset: int) -> Gap:
         """The gap as it is stored. A held partition begins it at `offset`, where it stopped after all answers had
-        come."""
-        return self.gap if self.beyond is not None else replace(self.gap, expected=offset)
+        come; one that had not got to where its log was cut has lost nothing."""
+        gap = self.gap
+        if self.beyond is not None:
+            return gap
+        return replace(gap, expected=max(offset, gap.resumed) if gap.resumed < gap.expected else offset)
 
 
 class AckedPosition:

@@ -60,9 +60,7 @@ class Progress:
         """`lost` is called with each gap once it is stored. `marks_from` is the mark of an earlier attempt's last
         position, 0 where there was none."""
         self._clock = clock
-        self._options = options
-        self._task = task
-        self._run = run
+        self._options, self._task, self._run = options, task, run
         # A later attempt of the same generation continues behind an earlier one, also if the clock was put back.
         began_ms = max(clock.time_ns() // 1_000_000, marks_from // 1_000 + 1)
         self._sequence = began_ms * 1_000
@@ -79,8 +77,7 @@ class Progress:
         self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
         self._in_transactions = in_transactions
         self.uncommitted = Uncommitted()
-        self._open = 0
-        self._due_at = 0.0
+        self._open, self._due_at = 0, 0.0
         self._homes = LedgerHomes(options.topics, options.connector, offsets_partitions)
         self._refusing: dict[TopicPartition, PartitionBuffer] = {}
         self.misplaced = MisplacedNotes(options.connector.source_alias, run, clock)
@@ -163,17 +160,19 @@ class Progress:
         return any(composed is None or composed.order > place.order for composed, place in stored)
 
     def lacks_map(self, buffers: Iterable[PartitionBuffer]) -> bool:
-        """Whether a cut of the target's log came to be known when the positions of these were composed already."""
-        return self._can_take(self._homes.maps) and any(self._mapping.is_untold(buffer.source) for buffer in buffers)
+        """Whether a cut of the target's log came to be known when the positions of these were composed already, and no
+        map that says so is under way."""
+        return any(self._mapping.is_untold(buffer.source) for buffer in buffers)
 
     # Where the ledger itself is refused.
 
     def note_refusal(self, ledger: PartitionBuffer) -> bool:
-        """The target does not take what goes to a ledger partition; whether positions depend on it."""
-        if ledger.target in (self._homes.maps, self._homes.status):
+        """The target does not take what goes to a ledger partition; whether positions depend on it. On the offset map
+        those depend alone that lie beyond a cut of the target's log."""
+        if ledger.target == self._homes.status:
             return False
         self._refusing[ledger.target] = ledger
-        return True
+        return ledger.target != self._homes.maps or bool(self._mapping.cuts)
 
     def obstacle(self, where: TopicPartition) -> str:
         """Why the position of a partition cannot be stored now; "" where it can."""
@@ -184,6 +183,8 @@ class Progress:
         homes = [own, self._homes.positions]
         if (gapped := self._gapped.get(where)) is not None and gapped.gaps:
             homes.append(self._homes.gaps)
+        if where in self._mapping.cuts:
+            homes.append(self._homes.maps)
         reasons = [f"{home}: {self._refusing[home].reason}" for home in homes if home in self._refusing]
         return f"its position cannot be stored in {reasons[0]}" if reasons else ""
 
@@ -194,13 +195,12 @@ class Progress:
 
     def _must_wait(self, where: TopicPartition, home: TopicPartition) -> bool:
         """Whether a position may not be composed yet: behind one that is under way, a gap that is not stored, or a map
-        that does not say yet that the target's log was cut. Where maps are refused nothing waits for them."""
+        that does not say yet that the target's log was cut."""
         homes = self._homes
         if not self._can_take(home) or not self._can_take(homes.positions):
             return True
         goes_first = [homes.gaps] if where in self._open_gaps else []
-        maps = self.buffers.get(homes.maps)
-        if where in self._mapping.cuts and (maps is None or not maps.is_failed):
+        if where in self._mapping.cuts:
             goes_first.append(homes.maps)
         return any(not self._in_transactions or not self._can_take(one) for one in goes_first)
 

@@ -196,7 +196,9 @@ class ExactlyOnce(TransactionIntake):
             if not self._ledger_flush.store(False):
                 self._recover("the positions of its data could not be stored")
             return
-        if self._progress.lacks_map(self._contents.sources) and self._ledger_flush.store(False):
+        if self._progress.lacks_map(self._contents.sources):
+            if not self._ledger_flush.store(False):
+                self._recover("the offset map cannot say that the target's log was cut")
             return
         self._end(now)
 

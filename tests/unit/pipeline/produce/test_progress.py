@@ -510,6 +510,38 @@ def test_a_gap_before_which_a_partition_is_held_begins_where_that_comes_to_rest(
     assert gaps_stored(progress, buffer) == [(52, 100)]
 
 
+def test_a_partition_that_is_held_before_its_log_was_cut_has_lost_nothing() -> None:
+    """What it had not got to was cut, and what it reads next is there."""
+    progress = new_progress(ORDERS)
+    buffer = at(ORDERS, 50)
+    fill(buffer, 50, 60)
+    progress.record_gap(buffer, "truncated", 60, 57, "partition paused", TOPIC_ID, None)
+    buffer.hold("records are lost")
+    buffer.rewind()
+    assert gaps_stored(progress, buffer) == [(57, 57)]
+
+
+def test_a_position_beyond_a_cut_waits_for_a_map_that_is_refused() -> None:
+    """Otherwise what the map says of records that are gone would count for what comes in their place."""
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), 2, 25, in_transactions=True)
+    buffer, other = at(ORDERS, 912), at(TopicPartition("orders", 1), 5)
+    for one in (buffer, other):
+        progress.adopt(one.source)
+    progress.cut(buffer, 912, 905)
+    for ledger, batch in hand_out(progress.compose([buffer, other], 9, [])):
+        if ledger.target.topic == TOPICS.offset_map:
+            ledger.refuse(batch, in_doubt=False)
+            ledger.rewind()
+            ledger.fail("not allowed")
+            assert progress.note_refusal(ledger)
+        else:
+            ledger.succeed(batch)
+    assert progress.lacks_map([buffer])
+    assert not progress.lacks_map([other])
+    assert progress.obstacle(ORDERS) == f"its position cannot be stored in {TOPICS.offset_map}-0: not allowed"
+    assert progress.obstacle(other.source) == ""
+
+
 def test_only_partitions_that_moved_are_looked_at() -> None:
     progress = new_progress()
     boxes = {}
