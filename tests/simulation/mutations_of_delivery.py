@@ -62,7 +62,7 @@ DELIVERY = (
              "taken = Taken(plan.task, ProducerIdentity(plan.producer_id, plan.producer_epoch), plan.spare)"),
     Mutation("a process that its group has put out begins its share", "planning/ownership.py",
              "return any(peer.member_id == share.member for peer in list_peers(target, SHARING_GROUP))", "return True",
-             also=("return FencedBy.GROUP if has_others and self._joined_at > lately else FencedBy.OTHERS",
+             also=("return FencedBy.GROUP if min(self._shared_at, self._joined_at) > lately else FencedBy.OTHERS",
                    "return FencedBy.OTHERS"), also_file="sharing/group.py"),
     Mutation("a task is granted while another process runs it", "sharing/assignment.py",
              "busy = {task for claim in claims.values() for task in claim.held}", "busy = frozenset[int]()"),

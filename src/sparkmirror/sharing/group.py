@@ -101,7 +101,7 @@ class ProcessGroup:
         self._looked_at = 0.0
         self._peers: list[Peer] | None = None
         self._heartbeat_at = 0.0
-        self._confirmed_at = self._joined_at = 0.0
+        self._confirmed_at = self._joined_at = self._shared_at = 0.0
         self._last_problem = ""
         self._refused: SparkMirrorError | None = None
         self._predecessors = Predecessors()
@@ -130,8 +130,8 @@ class ProcessGroup:
 
         Others have, where the group says after the fencing that this process is a member still, and nobody has joined
         it lately: a process that the group puts out while it stands still between its look at the group and its fence
-        (`planning.ownership`) fences as it wakes, and joins again. A group that cannot be reached says nothing:
-        UNKNOWN, for the caller to ask again.
+        (`planning.ownership`) fences as it wakes, and joins again, or ends. A group that cannot be reached says
+        nothing: UNKNOWN, for the caller to ask again.
         """
         if self.is_alone:
             return FencedBy.OTHERS
@@ -140,8 +140,8 @@ class ProcessGroup:
                 return FencedBy.GROUP
         if self._confirmed_at <= fenced_at + _TELL_SECONDS:
             return FencedBy.UNKNOWN
-        has_others, lately = len(self._peers or ()) > 1, max(begun_at, fenced_at - _WAKES_SECONDS)
-        return FencedBy.GROUP if has_others and self._joined_at > lately else FencedBy.OTHERS
+        lately = max(begun_at, fenced_at - _WAKES_SECONDS)
+        return FencedBy.GROUP if min(self._shared_at, self._joined_at) > lately else FencedBy.OTHERS
 
     def begin_query(self, flow: FlowName, run: str, process: str) -> None:
         """A new query, of that `run` and `process` id, waits for its share of the flow."""
@@ -275,6 +275,8 @@ class ProcessGroup:
         self._looked_at = time.monotonic()
         if self._peers is None or not membership.member_id:
             self._peers = membership.peers()
+        if len(self._peers) > 1:
+            self._shared_at = self._looked_at
         for peer in [one for one in self._peers if is_dead_neighbour(one.client_id)]:
             log.info("%s: %s has died; its tasks are free", self._target.alias, peer.client_id)
             membership.leave(peer.member_id)
