@@ -2,6 +2,7 @@
 
 from operator import attrgetter
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from tests.simulation.cluster import Partition
 from tests.simulation.endings import wrong_endings
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _SHOWN_MAX = 4
 _LOSSES: dict[str, set[str]] = {RETENTION: {DELETED}, TRUNCATED: {CUT, MADE_AGAIN}, RECREATED: {MADE_AGAIN}}
 """What explains a gap, by its cause."""
+_FORMER_LEADERS = frozenset({"isolate leader", "wake stale"})
 _offset = attrgetter("offset")
 
 
@@ -39,8 +41,8 @@ class Checker:
         self._maps = Folded(lambda: MapView("A"), lambda view, record: view.take(record.key, record.value))
         self._copies: dict[TopicPartition, tuple[list[tuple[bytes, int]], int, int, object, dict[bytes, int]]] = {}
         self._arrived: dict[TopicPartition, Folded[list[tuple[bytes, int]]]] = {}
-        self._of_sleepers: set[tuple[TopicPartition, int]] = set()
-        """Places of what processes that have slept have sent."""
+        self._of_sleepers: set[tuple[UUID, TopicPartition, int]] = set()
+        """Places, by the target's topic id, of what processes that have slept have sent."""
         scene.target.appends.append(self._note_sleeper)
         scene.world.recorded.append(self._hear_recorded)
         scene.world.mapped.append(self._hear_mapped)
@@ -48,19 +50,25 @@ class Checker:
     def _note_sleeper(self, partition: Partition, process: Process | None) -> None:
         if process is not None and process.was_held and partition.where.topic == self._scene.remote:
             number, last = partition.where.partition, partition.log.batches[-1]
-            where = TopicPartition("orders", number)
-            self._of_sleepers.update((where, record.offset) for record in last.records)
+            where, log = TopicPartition("orders", number), self._remote_id()
+            self._of_sleepers.update((log, where, record.offset) for record in last.records)
+
+    def _remote_id(self) -> UUID:
+        topic = self._scene.target.topics.get(self._scene.remote)
+        return NO_TOPIC_ID if topic is None else topic.topic_id
 
     def _hear_recorded(self, gap: Gap) -> None:
-        """No fault takes from the gap ledger what its replicas have."""
-        if gap not in self._gaps():
+        """No fault takes from the gap ledger what its replicas have; who has the same to say later replaces it."""
+        if not self._is_stored(self._scene.ledger.gaps, gap_ledger.encode_key("A", gap)):
             told = f"{gap.cause} {gap.expected} to {gap.resumed}"
             self.fail(f"{gap.partition}: a gap counts as recorded that the gap ledger lacks: {told}")
 
     def _hear_mapped(self, where: TopicPartition, name: ChunkName) -> None:
-        key = encode_key("A", where, name)
-        if all(r.key != key for _, one in self.stored(self._scene.ledger.offset_map) for r in one.records):
+        if not self._is_stored(self._scene.ledger.offset_map, encode_key("A", where, name)):
             self.fail(f"{where}: the map counts as stored that has a cut of the target's log, and is not")
+
+    def _is_stored(self, topic: str, key: bytes) -> bool:
+        return any(record.key == key for _, one in self.stored(topic) for record in one.records)
 
     def fail(self, problem: str) -> None:
         if len(self.problems) < 10:
@@ -314,23 +322,28 @@ class Checker:
         the marker that aborted it is cut off, it may also come twice. At least once a process that has slept sends what
         it had under way of the source's former log behind what its successor has sent of the next one."""
         seen: set[int] = set()
-        latest, of_latest = -1, NO_TOPIC_ID
+        latest, of_latest, log = -1, NO_TOPIC_ID, self._remote_id()
         for record, offset in arrived:
             rank, is_in_order = record.rank, truth.is_in_order(record, offset)
             if rank in seen:
-                if self._scene.script.exactly_once and is_in_order:
+                if self._scene.script.exactly_once and is_in_order and not self._may_come_again(record):
                     self.fail(f"{where}: record {rank} is on the target twice")
                     return
                 continue
             seen.add(rank)
             if not is_in_order:
                 continue
-            is_late = not self._scene.script.exactly_once and (where, offset) in self._of_sleepers
+            is_late = not self._scene.script.exactly_once and (log, where, offset) in self._of_sleepers
             if rank < latest and not (record.may_be_passed or (is_late and record.topic_id != of_latest)):
                 self.fail(f"{where}: record {rank} comes after record {latest}")
                 return
             if rank > latest:
                 latest, of_latest = rank, record.topic_id
+
+    def _may_come_again(self, one: Written) -> bool:
+        """What a cut has taken from the source, a former leader has still that is cut off from the others, or wakes up:
+        a mirror that begins there has read nothing from the next one."""
+        return one.is_truncated and any(kind in _FORMER_LEADERS for _, kind in self._scene.struck)
 
     def _judge_map(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[bytes, int]]) -> None:
         """A consumer at a translated offset sees all that it has not read (invariant 7)."""

@@ -306,6 +306,22 @@ def _await_caught_up(scene: Scene) -> bool:
     return is_done
 
 
+def _await_settled(scene: Scene) -> None:
+    """Until groups stand where they go on, and the jobs have done their work; the ones may move on meanwhile."""
+    world, readers = scene.world, scene.readers
+
+    def follow() -> None:
+        if readers is not None:
+            world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())
+
+    follow()
+    if readers is not None and any(one.target_losses for one in scene.truth.partitions.values()):
+        world.run(world.now + _LOOKS_SECONDS)
+    if scene.unsettled():
+        world.run(world.now + _SETTLED_SECONDS_MAX, lambda: not scene.unsettled())
+        follow()
+
+
 def _config(script: Script, policy: str) -> MirrorConfig:
     lines = [
         "clusters = A, B",
@@ -380,13 +396,8 @@ def run(script: Script, *, is_told: bool = False) -> Result:
             if script.kept is not None and script.kept.rebuilds:
                 world.after(5.0, lambda: rebuild(scene))
             is_done = _await_caught_up(scene)
-            if scene.readers is not None and is_done:
-                readers = scene.readers
-                world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())
-                if any(one.target_losses for one in scene.truth.partitions.values()):
-                    world.run(world.now + _LOOKS_SECONDS)
-            if is_done and scene.unsettled():
-                world.run(world.now + _SETTLED_SECONDS_MAX, lambda: not scene.unsettled())
+            if is_done:
+                _await_settled(scene)
             scene.checker.judge(is_done=is_done)
             if script.kept is not None and script.names_stay and is_done and not scene.checker.problems:
                 WayHome(scene).play()

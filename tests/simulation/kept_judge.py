@@ -349,6 +349,7 @@ class KeptChecker(Checker):
         is_late = not view.is_whole(partition.where) or (record is not None and record.run not in runs[-1:])
         return (
             is_late
+            and self._scene.world.has_slept
             and len(self._scene.mirrors) > 1
             and remote is not None
             and remote.log.high_watermark >= _end_of_batches(partition)

@@ -8,6 +8,7 @@ from uuid import UUID
 from tests.simulation.cluster import Partition
 from tests.simulation.log import Stored
 from tests.simulation.scheduler import Process
+from tests.simulation.truth import PartitionTruth
 
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.positions import PositionRecord
@@ -62,14 +63,16 @@ class TargetLosses:
         left = set(map(id, partition.log.batches))
         undecided = {id(one) for one, was_aborted in before if was_aborted is False and one.is_aborted is None}
         gone = [one for one, _ in before if id(one) not in left or id(one) in undecided]
+        opened = [one.base for one, was_aborted in before if was_aborted is not None and one.is_aborted is None]
         self._lose(partition, gone, partition.log.end, is_cut=True)
+        _truth(self._scene, partition).lose_order(min(opened, default=partition.log.end))
 
     def delete(self, partition: Partition) -> None:
         self._lose(partition, [one for one, _ in self.before(partition)], 0, is_cut=False)
 
     def _lose(self, partition: Partition, gone: list[Stored], end: int, *, is_cut: bool) -> None:
         where, scene = _source(partition), self._scene
-        truth, view = scene.truth.of(where), scene.checker.view()
+        truth, view = _truth(scene, partition), scene.checker.view()
         truth.lost_on_target |= {record.value or b"" for one in gone if not one.is_aborted for record in one.records}
         truth.lose_target(end)
         record, log = view.records.get(where), scene.target.topics[scene.remote].topic_id
@@ -153,6 +156,10 @@ class TargetLosses:
 
 def _running(attempts: "Iterable[Attempt]") -> "list[Attempt]":
     return [one for one in attempts if one.sender is not None and one.writer.is_alive and not one.problem]
+
+
+def _truth(scene: "Scene", partition: Partition) -> PartitionTruth:
+    return scene.truth.of(_source(partition))
 
 
 def _source(partition: Partition) -> TopicPartition:

@@ -89,6 +89,10 @@ class PartitionTruth:
         self.target_losses += 1
         self.whole_to, self.settled_at = min(self.whole_to, end), NEVER
 
+    def lose_order(self, offset: int) -> None:
+        """What stands at `offset` and behind has lost its marker: the next one may commit what was aborted."""
+        self.whole_to = min(self.whole_to, offset)
+
     def append_on_target(self, now: float) -> None:
         self.settled_at = min(self.settled_at, now + _DISORDER_SECONDS)
 
