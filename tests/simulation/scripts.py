@@ -72,8 +72,8 @@ _ANNOUNCED_SHARE, _ANNOUNCED_MAX, _DRIVER_SHARE = 0.2, 3, 0.1
 driver ends alone."""
 _ORDERS_SHARE, _ORDERS_MAX = 0.2, 2
 """In how many histories persons limit, stop, or pause one partition, or brokers have quotas, and how often at most."""
-_LATER_SHARE, _LATER_MAX = 0.15, 2
-"""In how many histories batches in doubt are lost, and how often at most."""
+_LATER_SHARE, _LATER_MAX = 0.25, 2
+"""In how many histories batches in doubt are lost, or a log is cut behind a refusal, and how often at most."""
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood or not mended yet."""
 _FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
