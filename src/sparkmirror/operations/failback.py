@@ -245,8 +245,8 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bo
     """Raises ClusterError if either cluster does not answer, or a leader of a partition that is there, and
     SparkMirrorError where nobody knows how far a partition was mirrored whose name stays. What the source
     alone has gives the reverse flow nothing to begin behind. A group returns to no place beyond the mirrored records of
-    the topic that the source has now: what the map knows may be of a former one. With `awaits_maps` it waits some
-    seconds until the maps reach the positions, if they do not: a mirror that runs stores them later."""
+    the topic that the source has now: what the map knows may be of a former one; nor behind where kept logs part. With
+    `awaits_maps` it waits some seconds until the maps reach the positions: a mirror that runs stores them later."""
     partitions = mirrored_partitions(flow, source, by_any=True)
     ledger = whole_ledger(flow, target)
     positions = mirrored_offsets(flow, source, ledger)
@@ -271,10 +271,12 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bo
             _await_maps(state, of_map.values(), positions, topics)
         logs = _read_logs(target, home, names_stay=names_stay)
         outdated = {where for where in partitions if _is_of_former(state.maps, where, positions, topics)}
+        kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
+        ends = {**source_ends, **{one.partition: one.parts_at for one in kept if one.parted}}
         reached = {
             where: source_begins[where] if where in outdated else min(positions.get(where, end), end)
-            for where, end in source_ends.items()
-            if where not in former
+            for where, end in ends.items()
+            if where not in former and end is not None
         }
         alike = {remote: where for remote, where in home.items() if where.topic not in state.scattered}
         places = plan_home(read_groups(target, groups), alike, state.maps, logs, reached)
@@ -296,7 +298,6 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bo
     on_source = read_groups(source, groups)
     again = source.list_topics(topics)
     moves = plan_home_moves([one for one in places if _is_same(one.home, topics, again)], on_source, active)
-    kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
     ids = {name: topic.topic_id for name, topic in topics.items()}
     away_ids = {remote.topic: log.topic_id for remote, log in logs.items()}
     return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept), ids, away_ids)
