@@ -307,19 +307,16 @@ def _await_caught_up(scene: Scene) -> bool:
 
 
 def _await_settled(scene: Scene) -> None:
-    """Until groups stand where they go on, and the jobs have done their work; the ones may move on meanwhile."""
+    """Until groups stand where they go on, and the jobs have done their work, both at one moment: groups move on."""
     world, readers = scene.world, scene.readers
 
-    def follow() -> None:
-        if readers is not None:
-            world.run(world.now + _GROUPS_SECONDS_MAX, lambda: not readers.problems())
+    def is_followed() -> bool:
+        return readers is None or not readers.problems()
 
-    follow()
+    world.run(world.now + _GROUPS_SECONDS_MAX, is_followed)
     if readers is not None and any(one.target_losses for one in scene.truth.partitions.values()):
         world.run(world.now + _LOOKS_SECONDS)
-    if scene.unsettled():
-        world.run(world.now + _SETTLED_SECONDS_MAX, lambda: not scene.unsettled())
-        follow()
+    world.run(world.now + _SETTLED_SECONDS_MAX, lambda: not scene.unsettled() and is_followed())
 
 
 def _config(script: Script, policy: str) -> MirrorConfig:
