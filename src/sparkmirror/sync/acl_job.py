@@ -30,6 +30,8 @@ from sparkmirror.sync.status_notes import read_notes
 _KIND = "acl"
 _ALLOW: Final = "ALLOW"
 _DISAGREE: Final = "ACLs that allow more wait for the next round: brokers of {alias} do not agree on its ACLs yet."
+_CONFIRMED_SECONDS: Final = 2.0
+"""What allows more is done within so long of the look at the source's brokers, or in a later round."""
 _CREATE_SECONDS: Final = 30.0
 """A binding is created within so long of its note, or not at all."""
 FORGET_SECONDS: Final = 300.0
@@ -102,6 +104,7 @@ class AclSync:
         self._notes = notes
         self._clock = clock
         self._missing = MissingBindings()
+        self._confirmed_at = clock.monotonic()
 
     def plan(self) -> Plan:
         """The target's ACLs are read only if the source has ACLs, or had. What allows more than before waits until all
@@ -121,6 +124,7 @@ class AclSync:
         bindings, topics = None if target is None else frozenset(target), frozenset(self._target.list_topics())
         seen = AclSnapshot(frozenset(source), bindings, mirrored, topics, frozenset(created), lapsed)
         plan = plan_acls(seen, self._rules)
+        self._confirmed_at = self._clock.monotonic()
         if not any(map(_widens, plan.changes)) or have_all_brokers(self._source, source):
             return plan
         narrower = tuple(change for change in plan.changes if not _widens(change))
@@ -128,13 +132,17 @@ class AclSync:
 
     def apply(self, plan: Plan) -> Sequence[str]:
         """Apply in the plan's order. A refused change holds back later changes for the same topics: no principal is
-        allowed what a missing denial would deny."""
+        allowed what a missing denial would deny. What allows more waits where this process has slept since it read."""
         failures: list[str] = []
         refused: list[AclBinding] = []
         ordered = [change for change in plan.changes if isinstance(change, AddAcl | RevokeAcl)]
-        for (adds, _), changes in groupby(ordered, lambda one: (isinstance(one, AddAcl), one.binding.permission)):
+        for (adds, widens), changes in groupby(ordered, lambda one: (isinstance(one, AddAcl), _widens(one))):
             held, bindings = _held([change.binding for change in changes], refused)
             failures += [f"the ACL {one} waits for {behind}" for one, behind in held]
+            age = self._clock.monotonic() - self._confirmed_at
+            if widens and age > _CONFIRMED_SECONDS:
+                failures += [f"the ACL {one} waits: the source's ACLs were read {age:.0f} s ago" for one in bindings]
+                continue
             outcome = self._create(bindings) if adds else self._delete(bindings)
             refused += [one for one, error in outcome.items() if error is not None]
             failures += [str(error) for error in outcome.values() if error is not None]

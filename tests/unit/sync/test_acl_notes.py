@@ -91,3 +91,23 @@ def test_what_was_noted_too_long_ago_is_not_created(
     if not is_created:
         assert failures == [f"to note the ACL {GONE} took 31 s: it waits"]
         assert notes.removed == [], "another round may have created it"
+
+
+def test_who_slept_since_the_look_at_the_source_allows_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it is to grant may have been taken away since; what it is to deny is denied all the same."""
+    asked: list[AclBinding] = []
+
+    def create(_: Any, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
+        asked.extend(bindings)
+        return dict.fromkeys(bindings)
+
+    monkeypatch.setattr(acl_job, "create_acls", create)
+    clock = ManualClock()
+    nobody: Any = SimpleNamespace()
+    job = AclSync(nobody, nobody, RULES, Notes(clock, 0.0), clock)  # type: ignore[arg-type]
+    clock.now += 2.5
+    denied = AclBinding("A.orders", LITERAL, "User:carol", "*", "READ", "DENY")
+    assert job.apply(Plan((AddAcl(denied), AddAcl(GONE)))) == [
+        f"the ACL {GONE} waits: the source's ACLs were read 2 s ago"
+    ]
+    assert asked == [denied]
