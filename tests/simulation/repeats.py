@@ -9,6 +9,7 @@ from tests.simulation.scheduler import Process
 from tests.simulation.truth import CUT, Written
 
 from sparkmirror.ledger import connect
+from sparkmirror.ledger.positions import decode_value
 from sparkmirror.model import Position, TopicPartition
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ class Repeats:
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
         self._last: dict[Partition, Stored] = {}
+        self._generations: dict[tuple[Partition, bytes], int] = {}
         scene.target.appends.append(self._hear)
+        if scene.script.processes == 1:
+            scene.target.appends.append(self._hear_position)
 
     def standing(self) -> Standing:
         scene, view = self._scene, self._scene.checker.view()
@@ -56,6 +60,20 @@ class Repeats:
         ]
         if below:
             self._judge(where, process, below)
+
+    def _hear_position(self, partition: Partition, process: Process | None) -> None:
+        """Who was replaced stores no position behind its successor's of the same partition."""
+        if partition.where.topic != self._scene.ledger.positions:
+            return
+        for record in partition.log.batches[-1].records:
+            stored, key = decode_value(record.value), record.key or b""
+            if stored is None:
+                continue
+            known = self._generations.setdefault((partition, key), stored.generation)
+            if stored.generation < known:
+                name = "nobody" if process is None else process.name
+                self._scene.checker.fail(f"{key.decode()}: {name} is of generation {stored.generation}, behind {known}")
+            self._generations[partition, key] = max(known, stored.generation)
 
     def _judge(self, where: TopicPartition, process: Process, below: list[Written]) -> None:
         """Who has slept may have set the ledger back before it was read."""
