@@ -37,15 +37,17 @@ class IdleIds:
             return
         held = {number: identity for one in taken.values() for number, identity in one.held.items()}
         for number, identity in sorted(held.items()):
-            if number in used or number in self._barred or identity.epoch == 0:
+            if number in used or number in self._barred:
+                continue
+            self._barred.add(number)
+            if identity.epoch == 0:
                 continue
             name = transactional_id(self._flow.connector, number)
             try:
                 make_known(target, name, identity, self._ledger(offsets_partitions))
             except RequestRefused as refused:
                 log.warning("%s: %s A process that slept may set positions back.", self._flow.name, refused)
-                continue
-            self._barred.add(number)
+                self._barred.discard(number)
 
     def _ledger(self, offsets_partitions: int) -> Sequence[TopicPartition]:
         topics = self._flow.ledger_topics
