@@ -381,11 +381,14 @@ class KeptChecker(Checker):
         if not allowed & causes:
             self.fail(f"{where} is FAILED, and only {sorted(causes)} has happened: {reason}")
 
-    def _is_met_by_sleeper(self, where: TopicPartition, wrong: int | None) -> bool:
-        """Whether a process that had slept appended that behind a cut, and the source is quiet: the next epoch looks at
-        the log, later than a history ends."""
+    def _is_met_by_others(self, partition: Partition, wrong: int | None) -> bool:
+        """Whether somebody else, or a process that had slept, appended that behind a cut, and the flow nothing, since
+        its source is quiet: the next epoch looks at the log, later than a history ends."""
+        where, remote = partition.where, self.remote(partition.where)
         is_long = self._scene.script.epoch_seconds >= _LONG_EPOCH_SECONDS
-        return is_long and (self._remote_id(), where, wrong) in self._of_sleepers
+        is_quiet = remote is not None and remote.log.high_watermark < partition.log.high_watermark
+        is_theirs = "foreign" in self._scene.causes.of(where)
+        return is_long and is_quiet and (is_theirs or (self._remote_id(), where, wrong) in self._of_sleepers)
 
     def _judge_whole(self, partition: Partition) -> None:
         """A partition that is not FAILED is the source's copy, to its end."""
@@ -399,7 +402,7 @@ class KeptChecker(Checker):
             return  # only the producer's sequence number tells that a log has grown again to where it was
         if "target cut" in causes and remote is not None and not self._scene.target.has_met_cut(remote):
             return  # nothing has come since, and no process has begun
-        if "target cut" in causes and self._is_met_by_sleeper(where, wrong):
+        if "target cut" in causes and self._is_met_by_others(partition, wrong):
             return
         if wrong is not None and wrong < log.high_watermark:
             self.fail(f"{where} is not FAILED, and the target is wrong at {wrong}")
