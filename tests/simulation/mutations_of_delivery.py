@@ -55,7 +55,7 @@ DELIVERY = (
     Mutation("a repeated task that takes its plan's positions", "planning/starts.py",
              "    if position is None:\n        return item\n", "    return item\n"),
     Mutation("an id that no task uses keeps its former holder", "planning/idle_ids.py",
-             "make_known(target, name, identity, self._ledger(offsets_partitions))", "pass"),
+             "make_known(target, transactional_id(self._flow.connector, number), identity, ledger)", "pass"),
     Mutation("a dropped fence", "planning/renewal.py",
              "taken = take_over(flow, target, ledger, [plan.task])[plan.task]",
              "from sparkmirror.planning.fencing import Taken; from sparkmirror.kafka.fencing import ProducerIdentity; "

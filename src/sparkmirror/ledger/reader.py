@@ -28,7 +28,8 @@ class LedgerReader:
     """Positions of every source partition of a flow, committed ones only. A context manager, for one thread.
 
     `view` holds what was read so far: positions, our own records (generation, task, released) and `problems`.
-    `offsets_partitions` is how many partitions the offsets topic really has, which decides where each key lives.
+    `partitions` are those of both its topics; `offsets_partitions` is how many of them the offsets topic really has,
+    which decides where each key lives.
     """
 
     def __init__(
@@ -44,9 +45,9 @@ class LedgerReader:
         self._copies = Copies({}, set())
         self._told: set[bytes] = set()
         self._topics = topics
-        self._partitions = _partitions(target, topics, is_ours_needed=is_ours_needed)
-        self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self._partitions)
-        self._tail = open_tail(target, "ledger", self._partitions)
+        self.partitions = _partitions(target, topics, is_ours_needed=is_ours_needed)
+        self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self.partitions)
+        self._tail = open_tail(target, "ledger", self.partitions)
 
     def __enter__(self) -> Self:
         return self
@@ -73,11 +74,11 @@ class LedgerReader:
         newest leaders that several brokers know: what a former one lacks would be mirrored twice. Raises
         ClusterUnreachable, also where the tail follows a former leader.
         """
-        ends = target.newest_ends(self._partitions)
+        ends = target.newest_ends(self.partitions)
         try:
-            self._fold(self._tail.read_to({at: ends.of(at) for at in self._partitions}, seconds_max))
+            self._fold(self._tail.read_to({at: ends.of(at) for at in self.partitions}, seconds_max))
         except ClusterUnreachable as silence:
-            if hint := _name_open(target, self._partitions):
+            if hint := _name_open(target, self.partitions):
                 raise ClusterUnreachable(silence.args[0], hint) from silence
             raise
         return self.view.positions

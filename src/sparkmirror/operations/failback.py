@@ -1,8 +1,8 @@
 """The way back to an old primary: what only it has, where groups return to, where the reverse flow starts. Called by
 `cli.failback`.
 
-Named after the flow that was failed over: its source is the old primary. Records that only the old primary has are
-written to files; `operations.reverse_start` has the steps.
+Named after the flow that was failed over: its source is the old primary. `operations.divergence_export` writes records
+that only the old primary has to files; `operations.reverse_start` has the steps.
 """
 
 from collections import defaultdict

@@ -87,8 +87,7 @@ def set_positions(
     refuse()
     topics = open_ledger_topics(flow, target)
     with LedgerReader(flow.target, topics, flow.connector) as ledger, _writer(flow, target) as writer:
-        homes = [TopicPartition(topics.offsets, number) for number in range(ledger.offsets_partitions)]
-        _bar_others(flow, target, ledger, [*homes, TopicPartition(topics.positions, 0)], writer)
+        _bar_others(flow, target, ledger, writer)
         ledger.read_through(target)
         plan = make_plan(Stored.read(flow, target, ledger.view))
         changes = _Changes(flow, topics, ledger, author)
@@ -124,9 +123,7 @@ def _writer(flow: FlowConfig, target: Admin) -> AtomicWriter:
     return AtomicWriter(flow.target, "positions", None)
 
 
-def _bar_others(
-    flow: FlowConfig, target: Admin, ledger: LedgerReader, homes: Sequence[TopicPartition], writer: AtomicWriter
-) -> None:
+def _bar_others(flow: FlowConfig, target: Admin, ledger: LedgerReader, writer: AtomicWriter) -> None:
     """Fences all other tasks that the flow has ever had: one that was asleep may wake with positions under way."""
     if not writer.is_atomic:
         return
@@ -135,7 +132,7 @@ def _bar_others(
     for task in sorted((tasks | set(range(flow.tasks_max))) - {_TASK}):
         with suppress(TransactionUnfinished):  # an abort fences, too
             name = transactional_id(flow.connector, task)
-            bar_from(target, name, homes, flow.producer.transaction_timeout_ms)
+            bar_from(target, name, ledger.partitions, flow.producer.transaction_timeout_ms)
 
 
 def _refuse_new_topics(source: Admin, plan: PositionPlan) -> None:

@@ -71,6 +71,11 @@ class Taken(NamedTuple):
     held: Mapping[int, ProducerIdentity] = MappingProxyType({})
 
 
+def held_identities(taken: Mapping[int, Taken]) -> dict[int, ProducerIdentity]:
+    """All that were taken over, of all tasks, by the number in the transactional id."""
+    return {number: identity for one in taken.values() for number, identity in one.held.items()}
+
+
 def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Collection[int]) -> dict[int, Taken]:
     """Take over the transactional ids of `tasks` and of all tasks beyond them that ever ran, so that no other process
     still writes.

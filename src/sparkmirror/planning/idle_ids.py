@@ -12,9 +12,9 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assignment
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import make_known, transactional_id
+from sparkmirror.kafka.fencing import ProducerIdentity, make_known, transactional_id
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.fencing import Taken
+from sparkmirror.planning.fencing import Taken, held_identities
 
 log = logging.getLogger(__name__)
 
@@ -26,30 +26,29 @@ class IdleIds:
         self._flow = flow
         self._barred: set[int] = set()
 
-    def bar(self, target: Admin, taken: Mapping[int, Taken], assignment: Assignment, offsets_partitions: int) -> None:
-        """Makes the ledger's leaders know the epochs of the ids that were `taken` over and under which no position is
-        stored, once until one is. An id that nobody has held before, or a plain one, has epoch 0. With exactly-once the
-        coordinator refuses earlier holders itself. Raises ClusterError; FencedError where another process has taken one
-        over."""
+    def bar(
+        self, target: Admin, taken: Mapping[int, Taken], assignment: Assignment, ledger: Sequence[TopicPartition]
+    ) -> None:
+        """Makes the leaders of the `ledger` know the epochs of the ids that were `taken` over and under which no
+        position is stored, once until one is. An id that nobody has held before, or a plain one, has epoch 0. With
+        exactly-once the coordinator refuses earlier holders itself. Raises ClusterError; FencedError where another
+        process has taken one over."""
         used = {taken[task].number for task, members in assignment.items() if members}
         self._barred -= used
         if self._flow.is_exactly_once:
             return
-        held = {number: identity for one in taken.values() for number, identity in one.held.items()}
-        for number, identity in sorted(held.items()):
-            if number in used or number in self._barred:
-                continue
-            self._barred.add(number)
-            if identity.epoch == 0:
-                continue
-            name = transactional_id(self._flow.connector, number)
-            try:
-                make_known(target, name, identity, self._ledger(offsets_partitions))
-            except RequestRefused as refused:
-                log.warning("%s: %s A process that slept may set positions back.", self._flow.name, refused)
-                self._barred.discard(number)
+        held = held_identities(taken)
+        for number in sorted(held.keys() - used - self._barred):
+            if held[number].epoch == 0 or self._make_known(target, number, held[number], ledger):
+                self._barred.add(number)
 
-    def _ledger(self, offsets_partitions: int) -> Sequence[TopicPartition]:
-        topics = self._flow.ledger_topics
-        homes = [TopicPartition(topics.offsets, number) for number in range(offsets_partitions)]
-        return [*homes, TopicPartition(topics.positions, 0)]
+    def _make_known(
+        self, target: Admin, number: int, identity: ProducerIdentity, ledger: Sequence[TopicPartition]
+    ) -> bool:
+        """False where the target refuses it: the next epoch tries it again."""
+        try:
+            make_known(target, transactional_id(self._flow.connector, number), identity, ledger)
+        except RequestRefused as refused:
+            log.warning("%s: %s A process that slept may set positions back.", self._flow.name, refused)
+            return False
+        return True

@@ -28,7 +28,7 @@ from sparkmirror.kafka.wire.transaction import Transaction
 from sparkmirror.ledger.committed_end import CommittedEnd, Verdict, judge
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.fencing import Taken
+from sparkmirror.planning.fencing import Taken, held_identities
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class LeftBehind:
         the partition goes to no task here, by the ledger's `records`. Returns those that may begin. Raises
         ClusterError, for a bounded run where any may not."""
         self._ended_for = set(self.in_use)
-        held = {number: identity for one in taken.values() for number, identity in one.held.items()}
+        held = held_identities(taken)
         self._own = {task: one.identity.producer_id for task, one in taken.items()}
         self._tasks = taken.keys()
         used = {number for task in assignment for number in _used(taken[task])}
@@ -147,7 +147,7 @@ class LeftBehind:
 
     def free(self, taken: Mapping[int, Taken]) -> None:
         """Inside the epoch these ids were taken over, and no task uses them before the next one."""
-        self._free = {**self._free, **{number: one for task in taken.values() for number, one in task.held.items()}}
+        self._free = {**self._free, **held_identities(taken)}
 
     @property
     def asks_for_epoch(self) -> bool:

@@ -111,7 +111,7 @@ class Planner:
         assigned = self._left_behind.begin(target, taken, self._assignment, assigned, ledger.view.records)
         self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation) + 1
         self._sizing.note_held(assigned, self._generation)
-        self._idle_ids.bar(target, taken, self._assignment, ledger.offsets_partitions)
+        self._idle_ids.bar(target, taken, self._assignment, ledger.partitions)
         leaders = {tp: leader.node_id for tp, leader in source.leaders(wanted).items()}
         self._source_topics.note_known(wanted)
         plans = [
