@@ -14,8 +14,9 @@ from tests.simulation.truth import CUT, DELETED, MADE_AGAIN, Outcome, PartitionT
 
 from sparkmirror.batch.records import Record
 from sparkmirror.ledger import gaps as gap_ledger
+from sparkmirror.ledger import map_records
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.map_records import ChunkName, MapView, encode_key
+from sparkmirror.ledger.map_records import ChunkName, MapView
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 from sparkmirror.pipeline.fetch.loss import EMPTY, RECREATED, RETENTION, TRUNCATED
@@ -27,6 +28,7 @@ _SHOWN_MAX = 4
 _LOSSES: dict[str, set[str]] = {RETENTION: {DELETED}, TRUNCATED: {CUT, MADE_AGAIN}, RECREATED: {MADE_AGAIN}}
 """What explains a gap, by its cause."""
 _FORMER_LEADERS = frozenset({"isolate leader", "wake stale"})
+"""Faults in which a former leader answers from what it had."""
 _offset = attrgetter("offset")
 
 
@@ -64,7 +66,7 @@ class Checker:
             self.fail(f"{gap.partition}: a gap counts as recorded that the gap ledger lacks: {told}")
 
     def _hear_mapped(self, where: TopicPartition, name: ChunkName) -> None:
-        if not self._is_stored(self._scene.ledger.offset_map, encode_key("A", where, name)):
+        if not self._is_stored(self._scene.ledger.offset_map, map_records.encode_key("A", where, name)):
             self.fail(f"{where}: the map counts as stored that has a cut of the target's log, and is not")
 
     def _is_stored(self, topic: str, key: bytes) -> bool:

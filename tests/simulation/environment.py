@@ -335,40 +335,37 @@ def _watched_refusal(world: World) -> Callable[[SequenceGate, PartitionBuffer, D
     return watched
 
 
-def _watched_place(world: World) -> Callable[[AnswerTaker, PartitionBuffer, Batch, int, int], None]:
-    """Stands for what a writer does with an answer that gives a batch its place: judges hear of it."""
-    go_on = AnswerTaker.go_on
+def _heard(method: Callable[..., None], hear: Callable[..., None]) -> Callable[..., None]:
+    """Stands for a method of the product: judges hear of each call, with its arguments, before it is made."""
 
-    def watched(taker: AnswerTaker, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
+    def heard(*args: Any) -> None:
+        hear(*args)
+        method(*args)
+
+    return heard
+
+
+def _judges(world: World) -> list[tuple[Any, str, Any]]:
+    """What a writer does of which judges hear: it takes an answer that gives a batch its place, counts a gap as stored,
+    or a cut of the target's log as said in the stored map."""
+
+    def place(_: AnswerTaker, buffer: PartitionBuffer, __: Batch, base_offset: int, ___: int) -> None:
         for hear in world.placed:
             hear(world.thread().process, buffer.source, base_offset)
-        go_on(taker, buffer, batch, base_offset, came_at_ms)
 
-    return watched
-
-
-def _watched_loss(world: World) -> Callable[[TaskMetrics, Gap], None]:
-    """Stands for the count of the gaps that are stored: judges hear of each."""
-    lost = TaskMetrics.lost
-
-    def watched(task_metrics: TaskMetrics, gap: Gap) -> None:
+    def record(_: TaskMetrics, gap: Gap) -> None:
         for hear in world.recorded:
             hear(gap)
-        lost(task_metrics, gap)
 
-    return watched
-
-
-def _watched_cut(world: World) -> Callable[[OffsetMapping, TopicPartition, Any], None]:
-    """Stands for what a writer does once the map that has a cut is stored for good: judges hear of each."""
-    forget = OffsetMapping._forget_cut
-
-    def watched(mapping: OffsetMapping, where: TopicPartition, cut: Any) -> None:
+    def map_cut(_: OffsetMapping, where: TopicPartition, cut: Any) -> None:
         for hear in world.mapped:
             hear(where, cut.chunk.name)
-        forget(mapping, where, cut)
 
-    return watched
+    return [
+        (AnswerTaker, "go_on", _heard(AnswerTaker.go_on, place)),
+        (TaskMetrics, "lost", _heard(TaskMetrics.lost, record)),
+        (OffsetMapping, "_forget_cut", _heard(OffsetMapping._forget_cut, map_cut)),
+    ]
 
 
 @contextmanager
@@ -418,9 +415,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.pipeline.produce.sender, "os", sim_os),
         (sparkmirror.pipeline.relay.ring, "os", sim_os),
         (SequenceGate, "_refuse", _watched_refusal(world)),
-        (AnswerTaker, "go_on", _watched_place(world)),
-        (TaskMetrics, "lost", _watched_loss(world)),
-        (OffsetMapping, "_forget_cut", _watched_cut(world)),
+        *_judges(world),
         (Extents, "announce", watched_announce(world, net)),
         *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),

@@ -464,13 +464,17 @@ def _hollow(scene: "Scene", random: Random) -> str:
 # Refusals.
 
 
+def _refuse_for(scene: "Scene", partition: Partition, codes: tuple[int, ...], seconds: float) -> None:
+    partition.refuses = codes
+    scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+
+
 def _refuse(partition: Partition, scene: "Scene", random: Random) -> str:
     """With one error or several: replicas that are slow first, and then gone or forbidden."""
     known = _REFUSALS + _TRANSACTION_REFUSALS * scene.script.exactly_once
     codes = tuple(random.sample(known, random.choice((1, 1, 2, 3))))
     seconds = random.choice((0.1, 1.0, 4.0))
-    partition.refuses = codes
-    scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+    _refuse_for(scene, partition, codes, seconds)
     return f"{partition.where} answers batches with error {' or '.join(map(str, codes))} for {seconds} s"
 
 
@@ -539,8 +543,7 @@ def _refuse_as_next_leader(scene: "Scene", partition: Partition, refusal: int, s
     """Another broker leads a partition that was stuck, has all of it, and refuses what comes."""
     others = [number for number in _live(scene.target) if number != partition.leader]
     if others and not (partition.is_gone or scene.is_healed):
-        partition.refuses = (refusal,)
-        scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+        _refuse_for(scene, partition, (refusal,), seconds)
         scene.target.move_leader(partition, others[0])
         _follow(scene, partition)
 
@@ -558,8 +561,7 @@ def _cut_unmapped(scene: "Scene", random: Random) -> str:
     if maps is None or scene.remote not in scene.target.topics:
         return ""
     partition, seconds = maps.partitions[0], random.choice((0.5, 2.0, 4.0))
-    partition.refuses = (random.choice(_FINAL),)
-    scene.world.after(seconds, lambda: setattr(partition, "refuses", ()))
+    _refuse_for(scene, partition, (random.choice(_FINAL),), seconds)
     return f"{_unclean_target(scene, random)}, and {partition.where} refuses all for {seconds} s"
 
 

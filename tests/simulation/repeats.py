@@ -24,7 +24,7 @@ class Standing(NamedTuple):
 
 
 class Repeats:
-    """Hears of each batch that comes to the remote topic."""
+    """Hears of each batch that comes to the remote topic, and of each position that is stored."""
 
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene

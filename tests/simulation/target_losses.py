@@ -61,11 +61,14 @@ class TargetLosses:
     def cut(self, partition: Partition, before: Before) -> None:
         """What was replicated is gone, or has lost the marker that committed it. What was not is sent again."""
         left = set(map(id, partition.log.batches))
-        undecided = {id(one) for one, was_aborted in before if was_aborted is False and one.is_aborted is None}
+        opened = [
+            (one, was_aborted) for one, was_aborted in before if was_aborted is not None and one.is_aborted is None
+        ]
+        undecided = {id(one) for one, was_aborted in opened if not was_aborted}
         gone = [one for one, _ in before if id(one) not in left or id(one) in undecided]
-        opened = [one.base for one, was_aborted in before if was_aborted is not None and one.is_aborted is None]
         self._lose(partition, gone, partition.log.end, is_cut=True)
-        _truth(self._scene, partition).lose_order(min(opened, default=partition.log.end))
+        for one, _ in opened:
+            _truth(self._scene, partition).lose_order(one.base)
 
     def delete(self, partition: Partition) -> None:
         self._lose(partition, [one for one, _ in self.before(partition)], 0, is_cut=False)

@@ -37,6 +37,19 @@ class Notes:
 
 
 @pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[AclBinding]:
+    """What the target is asked to create."""
+    found: list[AclBinding] = []
+
+    def create(_: Any, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
+        found.extend(bindings)
+        return dict.fromkeys(bindings)
+
+    monkeypatch.setattr(acl_job, "create_acls", create)
+    return found
+
+
+@pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
     monkeypatch.setattr(acl_job, "known_acls", lambda _: {LATE})
     return Notes()
@@ -72,17 +85,8 @@ def test_a_note_is_outdated_when_its_binding_was_missing_for_long_since() -> Non
 
 
 @pytest.mark.parametrize(("seconds", "is_created"), [(29.0, True), (31.0, False)])
-def test_what_was_noted_too_long_ago_is_not_created(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, is_created: bool
-) -> None:
+def test_what_was_noted_too_long_ago_is_not_created(asked: list[AclBinding], seconds: float, is_created: bool) -> None:
     """By now its note may be forgotten."""
-    asked: list[AclBinding] = []
-
-    def create(_: Any, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
-        asked.extend(bindings)
-        return dict.fromkeys(bindings)
-
-    monkeypatch.setattr(acl_job, "create_acls", create)
     clock = ManualClock()
     notes = Notes(clock, seconds)
     nobody: Any = SimpleNamespace()
@@ -93,15 +97,8 @@ def test_what_was_noted_too_long_ago_is_not_created(
         assert notes.removed == [], "another round may have created it"
 
 
-def test_who_slept_since_the_look_at_the_source_allows_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_slept_since_the_look_at_the_source_allows_nothing_more(asked: list[AclBinding]) -> None:
     """What it is to grant may have been taken away since; what it is to deny is denied all the same."""
-    asked: list[AclBinding] = []
-
-    def create(_: Any, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
-        asked.extend(bindings)
-        return dict.fromkeys(bindings)
-
-    monkeypatch.setattr(acl_job, "create_acls", create)
     clock = ManualClock()
     nobody: Any = SimpleNamespace()
     job = AclSync(nobody, nobody, RULES, Notes(clock, 0.0), clock)  # type: ignore[arg-type]
