@@ -20,6 +20,7 @@ from sparkmirror.ledger.map_records import ChunkName, MapView
 from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import NO_TOPIC_ID, Position, TopicPartition
 from sparkmirror.pipeline.fetch.loss import EMPTY, RECREATED, RETENTION, TRUNCATED
+from sparkmirror.policy.loss import CONTINUE, DONE
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -60,7 +61,12 @@ class Checker:
         return NO_TOPIC_ID if topic is None else topic.topic_id
 
     def _hear_recorded(self, gap: Gap) -> None:
-        """No fault takes from the gap ledger what its replicas have; who has the same to say later replaces it."""
+        """No fault takes from the gap ledger what its replicas have; who has the same to say later replaces it. What it
+        says was done is what the process that records it was started to do."""
+        name = self._scene.world.thread().process.name
+        mine = next(one for one in self._scene.mirrors if name.startswith(f"{one.name} "))
+        if gap.action != (asked := DONE[mine.flow.on_data_loss.of(gap.partition.topic)]):
+            self.fail(f"{gap.partition}: {gap.cause}: `{gap.action}`, and by on.data.loss it is `{asked}`")
         if not self._is_stored(self._scene.ledger.gaps, gap_ledger.encode_key("A", gap)):
             told = f"{gap.cause} {gap.expected} to {gap.resumed}"
             self.fail(f"{gap.partition}: a gap counts as recorded that the gap ledger lacks: {told}")
@@ -242,7 +248,8 @@ class Checker:
     def _judge_rest(self, *, is_done: bool) -> None:
         """What is neither of the source's partitions nor of a group's."""
         scene = self._scene
-        found = wrong_endings(scene.mirrors)
+        is_lossy = any(one.source_losses or one.target_losses for one in scene.truth.partitions.values())
+        found = wrong_endings(scene.mirrors, is_lossy=is_lossy)
         if is_done:
             found += [*scene.losses.problems(), *scene.unsettled(), *grown(scene)]
         for problem in found:
@@ -385,7 +392,7 @@ def _lies_in(position: Position, partition: Partition) -> bool:
 
 
 def _covers(gap: Gap, one: Written, where: TopicPartition, *, is_vague: bool) -> bool:
-    if gap.partition != where or gap.is_on_target:
+    if gap.partition != where or gap.is_on_target or gap.action != DONE[CONTINUE]:
         return False
     if gap.topic_id == one.topic_id:
         return (is_vague or gap.expected <= one.offset) and one.offset < gap.resumed

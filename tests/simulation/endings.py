@@ -4,19 +4,22 @@ from collections.abc import Sequence
 
 from tests.simulation.mirror import KILLED, STOPPED, Mirror
 
+from sparkmirror.policy.loss import ENDS_THE_MIRROR
+
 _LATE_SECONDS = 60.0
 """So long what a mirror asked before it ended may still reach a broker that stands still, and fence the next one."""
 
 
-def wrong_endings(mirrors: Sequence[Mirror]) -> list[str]:
+def wrong_endings(mirrors: Sequence[Mirror], *, is_lossy: bool) -> list[str]:
     """Of mirrors that have ended though no fault has killed them and no person stopped them, and no other one has run
-    beside them or shortly before: nobody has taken them over. `on.data.loss = fail`, which ends a mirror, is in no
-    history."""
+    beside them or shortly before: nobody has taken them over; nor does `on.data.loss = fail` end them where `is_lossy`:
+    where something was lost on one of the clusters."""
     return [
         f"{one.name} ends, and no other mirror has run beside it: {one.reason}"
         for one in mirrors
         if one.is_over
         and one.reason not in (KILLED, STOPPED)
+        and not (is_lossy and one.ends_at_losses and ENDS_THE_MIRROR in one.reason)
         and not any(_meets(other, one) for other in mirrors if other is not one)
     ]
 

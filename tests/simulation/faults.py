@@ -18,6 +18,7 @@ from tests.simulation.scheduler import Process
 from tests.simulation.truth import CUT, DELETED, MADE_AGAIN
 
 from sparkmirror.model import NO_TOPIC_ID, Position
+from sparkmirror.policy.loss import FAIL, PAUSE
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -778,6 +779,23 @@ def _other_policy(scene: "Scene", random: Random) -> str:
     return f"all mirrors are killed, and another one starts with on.data.loss = {policy}"
 
 
+def _lose_by_policy(scene: "Scene", random: Random) -> str:
+    """Stopped, and started with an `on.data.loss` that does not go on; then records are lost, on either side."""
+    for mirror in scene.mirrors:
+        mirror.kill()
+    policy = scene.set_policy(random.choice((FAIL, FAIL, PAUSE)))
+    starts_after, lost_after = 0.1 + random.random(), 4.0 * random.random()
+    lose = random.choice((_delete_records, _unclean_source, _recreate_source, _unclean_target, _delete_target))
+    scene.world.after(starts_after, scene.start_missing)
+
+    def strike_later() -> None:
+        if not scene.is_healed:
+            scene.world.tell(f"at this moment {lose(scene, random)}")
+
+    scene.world.after(lost_after, strike_later)
+    return f"all mirrors are killed, and start with on.data.loss = {policy}"
+
+
 def _step_clock(scene: "Scene", random: Random) -> str:
     seconds = random.choice((-3600.0, -5.0, 5.0, 3600.0))
     scene.world.step_wall(seconds)
@@ -1014,6 +1032,7 @@ LATER_FAULTS: dict[str, FaultKind] = {
     "lose doubtful": (1, _lose_doubtful),
     "refuse turned": (1, _refuse_turned),
     "cut unmapped": (1, _cut_unmapped),
+    "lose by policy": (1, _lose_by_policy),
 }
 """These were added later; they come beside others, which stay as they were drawn."""
 EVERY_FAULT = (

@@ -29,6 +29,7 @@ from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.produce.writer import WritingTask, sender_options
 from sparkmirror.pipeline.relay.schema import to_arrow
 from sparkmirror.planning.planner import Planner
+from sparkmirror.policy.loss import ENDS_THE_MIRROR, FAIL
 
 METADATA_SECONDS = 20.0
 """How old what the source's brokers say of leaders may become."""
@@ -36,6 +37,8 @@ _ROWS_MAX = 6
 _PAUSES_SHARE = 0.03
 _ATTEMPTS_MAX = 8
 _TICK_SECONDS = 0.5
+_ENDING_SECONDS = 2.0
+"""So long the tasks of a mirror that ends at a loss may go on at most."""
 _KIND, _TOPIC = 0, 1
 KILLED, STOPPED = "killed", "stopped"
 
@@ -261,6 +264,12 @@ class Mirror:
         self.planner: Planner | None = None
         self.driver = Process(world, f"{name} driver")
         self._thread = self.driver.spawn(self._drive, "driver")
+        if self.ends_at_losses:
+            self.driver.spawn(self._watch_losses, "losses")
+
+    @property
+    def ends_at_losses(self) -> bool:
+        return self.flow.on_data_loss.action == FAIL
 
     @property
     def processes(self) -> list[Process]:
@@ -312,6 +321,22 @@ class Mirror:
         if self.is_led:
             self.jobs.prepare()
         self.driver.spawn(self._tick, "jobs")
+
+    def _watch_losses(self) -> None:
+        """As `runtime.run` ends the mirror when a task says that it must; the tasks go on for a moment."""
+        while not self.is_over:
+            senders = [one.sender for one in self.attempts.values() if one.sender is not None]
+            reasons = [said for sender in senders for said in dict(sender.task_metrics.failed).values()]
+            if said := next((one for one in reasons if ENDS_THE_MIRROR in one), ""):
+                self.world.sleep(_ENDING_SECONDS * self.world.random.random())
+                self._end(said)
+                self.world.after(0.0, self.kill)
+                return
+            self.world.sleep(_TICK_SECONDS)
+
+    def _end(self, reason: str) -> None:
+        self.end(reason)
+        self.world.tell(f"{self.name} ends: {reason}")
 
     @property
     def is_led(self) -> bool:

@@ -78,8 +78,7 @@ class SharedMirror(Mirror):
         world.sleep(_RESTART_SECONDS)
 
     def _end(self, reason: str) -> None:
-        self.end(reason)
-        self.world.tell(f"{self.name} ends: {reason}")
+        super()._end(reason)
         self.group.leave()
 
     def _epochs(self, planner: Planner) -> None:
