@@ -84,6 +84,7 @@ class Topic:
     partitions: list[Partition]
     overrides: Overrides = field(default_factory=Overrides)
     made_at: float = 0.0
+    gone_at: float = 0.0
 
     @property
     def bytes_max(self) -> int:
@@ -265,6 +266,7 @@ class Cluster:
         topic = self.topics.pop(name)
         del self._by_id[topic.topic_id]
         self.graves.append(topic)
+        topic.gone_at = self.world.now
         for partition in topic.partitions:
             partition.is_gone = True
             self.fail_waiting(partition, UNKNOWN_TOPIC)

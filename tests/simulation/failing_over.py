@@ -228,6 +228,9 @@ class Person:
         same = {where: end for where, end in ends.items() if now.get(where.topic) == note["ids"].get(where.topic)}
         self._judge(same, began)
 
+    def _is_deleted_since(self, began: float) -> bool:
+        return any(one.name == self._scene.remote and one.gone_at > began for one in self._scene.target.graves)
+
     def _judge(self, ends: Mapping[TopicPartition, int], began: float) -> None:
         """What is said to be mirrored is, where the log is still the one that the first step has looked at."""
         scene, view, kept = self._scene, self._scene.checker.view(), self._scene.script.kept
@@ -243,5 +246,5 @@ class Person:
             is_other = position is not None and is_another_topic(position.topic_id, topic.topic_id)
             if position is None or is_other or position.offset < end:
                 scene.checker.fail(f"{where} is said to be mirrored up to {end}, and stands at {position}")
-            elif kept is not None and not scene.checker.is_of_this_log(where):
+            elif kept is not None and not scene.checker.is_of_this_log(where) and not self._is_deleted_since(began):
                 scene.checker.fail(f"{where} is said to be mirrored up to {end}, which is of a former log")

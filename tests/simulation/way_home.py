@@ -31,7 +31,8 @@ _LOST_SHARE, _BEFORE_SHARE = 0.3, 0.5
 
 class WayHome:
     """`starts` are the partitions that keep their offsets, each with the offset at which the reverse flow begins: the
-    end of its log on the old primary, and of an empty one, whose start is filled, the beginning of the other log."""
+    end of its log on the old primary, and of an empty one, whose start is filled if need be, the beginning of the other
+    log."""
 
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
@@ -89,7 +90,7 @@ class WayHome:
         found = {}
         for one in self._scene.sources():
             away = self._scene.target.partition(TopicPartition(self._scene.remote, one.where.partition))
-            if one.log.high_watermark == 0 and away is not None and away.log.start > 0:
+            if one.log.high_watermark == 0 and away is not None:
                 found[one.where] = away.log.start
         return found
 

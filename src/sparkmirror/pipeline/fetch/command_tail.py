@@ -104,48 +104,51 @@ class CommandTail:
         """Follow the topic over the new connection; after a failed dial, try again in a moment."""
         if outcome.error is None:
             try:
-                connection = self.adopt(outcome.result)
+                connection = self._adopt(outcome.result)
             except (OSError, ProtocolError):
                 self.drop()
                 return
             self._selector.register(connection.link.socket, selectors.EVENT_READ, DIAL_KEY)
 
     def take_commands(self) -> list[Command]:
-        """The commands that a readable socket brought. A connection that breaks is opened again."""
+        """The commands that a readable socket brought; then the next poll is sent. A connection that breaks is opened
+        again: what was read before counts, as nothing reads it once more."""
         assert self.connection is not None
+        found: list[Command] = []
         try:
-            return self.receive()
+            if self._receive(found):
+                self._ask()
         except (OSError, ProtocolError):
             self._give_up(self.connection)
-            return []
+        return found
 
     def _give_up(self, connection: FetchConnection) -> None:
         self._selector.unregister(connection.link.socket)
         self.drop()
 
-    def adopt(self, dialled: Dialled) -> FetchConnection:
+    def _adopt(self, dialled: Dialled) -> FetchConnection:
         link, self._topic_id, self._offset, self._epoch = dialled
         self._is_lost = False
         age_seconds = max(self._settings.metadata_age_seconds_max, _AGE_SECONDS_MIN)
         self._renew_at = min(self._clock.monotonic() + age_seconds, link.reauthenticate_at)
         limits = FetchLimits(wait_ms=int(_POLL_SECONDS * 1000), bytes_max=1 << 20)
         self.connection = FetchConnection(link, PrivateMemory(), limits, self._clock)
-        self.ask()
+        self._ask()
         return self.connection
 
-    def ask(self) -> None:
+    def _ask(self) -> None:
         """Send the next long poll. Raises OSError."""
         assert self.connection is not None
         key = self._topic_id.bytes if self.connection.by_id else self._topic
         self.connection.send({(key, 0): FetchPosition(key, 0, self._offset, NO_EPOCH, 1 << 20, self._epoch)})
 
-    def receive(self) -> list[Command]:
-        """Take the commands that a readable socket brought, and send the next poll. Raises OSError or ProtocolError."""
+    def _receive(self, found: list[Command]) -> bool:
+        """Add the commands that a readable socket brought, in steps with the offset to go on at; whether there was a
+        whole answer. Raises OSError or ProtocolError."""
         assert self.connection is not None
         frame = self.connection.receive()
         if frame is None:
-            return []
-        commands: list[Command] = []
+            return False
         response = self.connection.decode(frame)
         if response.error and response.error not in SESSION_LOST:
             raise ConnectionError(f"the command topic's leader answered with error {response.error}")
@@ -155,12 +158,10 @@ class CommandTail:
                 raise ConnectionError(f"the command topic no longer holds offset {self._offset}")
             if fetched.error:
                 raise ConnectionError(f"the command topic answered with error {fetched.error}")
-            commands += self._decode(frame.buffer, fetched.start, fetched.stop)
-        self.ask()
-        return commands
+            self._decode(found, frame.buffer, fetched.start, fetched.stop)
+        return True
 
-    def _decode(self, buffer: memoryview, start: int, stop: int) -> list[Command]:
-        found: list[Command] = []
+    def _decode(self, found: list[Command], buffer: memoryview, start: int, stop: int) -> None:
         for at, header in iterate_headers(buffer, start, stop):
             if not header.is_control:
                 for record in self._records(buffer[at : at + header.total_bytes], header.base_offset):
@@ -168,7 +169,6 @@ class CommandTail:
                     if command is not None:
                         found.append(command)
             self._offset = max(self._offset, header.next_offset)
-        return found
 
     def _records(self, batch: memoryview, offset: int) -> Sequence[Record]:
         """An unreadable batch gives no records: no SparkMirror process wrote it, and reading it again would block the
