@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from tests.oracle import DEADLINE_SECONDS_LEAST
 from tests.scenarios.test_transactions import write_transactions
 
-from sparkmirror.errors import ProtocolError
+from sparkmirror.errors import ClusterUnreachable, ProtocolError
 from sparkmirror.kafka import tail as tails
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic
@@ -75,6 +75,23 @@ def test_what_transactions_aborted_is_read_where_a_caller_asks_for_all(
     for committed, records in ((True, 150), (False, 300)):
         with TopicTail(target.connection.settings, where, read_committed=committed) as tail:
             assert len(tail.read_to_end(DEADLINE_SECONDS_LEAST)) == records
+
+
+def test_what_a_call_read_that_then_raised_comes_with_the_next_one(
+    target_cluster: KafkaCluster, target: Admin, topic: str
+) -> None:
+    """Who keeps the tail would never see it: the client is behind it."""
+    where = TopicPartition(topic, 0)
+    write(target_cluster, topic, "none", b"first")
+    with TopicTail(target.connection.settings, [where]) as tail:
+        with pytest.raises(ClusterUnreachable, match=r"1 offsets of topic .* could not be read"):
+            tail.read_to({where: 2}, seconds_max=2)
+        assert tail.may_have_news
+        assert [record.value for record in tail.read_to_end(DEADLINE_SECONDS_LEAST)] == [b"first"]
+        with pytest.raises(ClusterUnreachable):
+            tail.read_to({where: 2}, seconds_max=1)
+        write(target_cluster, topic, "none", b"second")
+        assert [record.value for record in tail.read_to({where: 2})] == [b"second"]
 
 
 def test_a_quiet_tail_has_no_news_until_a_record_has_come(

@@ -158,6 +158,7 @@ class SimTail:
         self._cluster = _cluster(net, settings)
         self._at = dict.fromkeys(partitions, 0)
         self._committed = read_committed
+        self._held: list[TailRecord] = []
 
     def __enter__(self) -> Self:
         return self
@@ -168,6 +169,7 @@ class SimTail:
     def close(self) -> None: ...
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._held = [record for record in self._held if record.partition != partition]
         self._at[partition] = offset
 
     @property
@@ -175,6 +177,9 @@ class SimTail:
         return True
 
     def poll(self, timeout_seconds: float) -> list[TailRecord]:
+        if self._held:
+            held, self._held = self._held, []
+            return held
         until = self._world.now + timeout_seconds
         while not (found := self._read()) and self._world.now < until:
             self._world.sleep(min(0.05, max(until - self._world.now, 0.001)))
@@ -218,10 +223,11 @@ class SimTail:
         return log.last_stable if self._committed else log.high_watermark
 
     def read_to(self, ends: Mapping[TopicPartition, int], seconds_max: float = 60.0) -> list[TailRecord]:
-        records: list[TailRecord] = []
+        records, self._held = self._held, []
         until = self._world.now + seconds_max
         while any(self._at[where] < end for where, end in ends.items()):
             if self._world.now > until:
+                self._held = records
                 raise ClusterUnreachable("nothing more came")
             some = self.poll(0.5)
             records += some

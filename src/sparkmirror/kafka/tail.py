@@ -71,6 +71,8 @@ class TopicTail:
         self._settings = settings
         self._clock = clock
         self._partitions = [ClientPartition(one.topic, one.partition) for one in partitions]
+        self._held: list[TailRecord] = []
+        """What a call had read that then raised: the client is behind it, and the next call brings it."""
         self._consumer = _open_consumer(
             settings, wait_seconds, "read_committed" if read_committed else "read_uncommitted"
         )
@@ -90,6 +92,7 @@ class TopicTail:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from `offset` instead of the beginning."""
+        self._held = [record for record in self._held if record.partition != partition]
         self._consumer.seek(ClientPartition(partition.topic, partition.partition), offset)
 
     @property
@@ -99,6 +102,8 @@ class TopicTail:
         They answer as soon as there is a record, else after the tail's `wait_seconds`. A caller that looks again and
         again spares a millisecond of CPU by it, which a `poll` takes even then.
         """
+        if self._held:
+            return True
         fetcher = self._consumer._fetcher
         asked = list(fetcher._fetch_futures)
         is_buffered = bool(fetcher._completed_fetches or fetcher._next_partition_records)
@@ -106,6 +111,9 @@ class TopicTail:
 
     def poll(self, timeout_seconds: float) -> list[TailRecord]:
         """Records that arrive within the time; returns with the first ones. Raises AuthorizationFailed."""
+        if self._held:
+            held, self._held = self._held, []
+            return held
         try:
             batches = self._consumer.poll(timeout_ms=int(timeout_seconds * 1000))
         except Exception as error:
@@ -113,7 +121,8 @@ class TopicTail:
         return [_record(record) for batch in batches.values() for record in batch]
 
     def read_to_end(self, seconds_max: float = 60.0) -> list[TailRecord]:
-        """All records up to the ends as they are now, which open transactions hold back.
+        """All records up to the ends as they are now, which open transactions hold back. What a call reads that then
+        raises comes with the next one.
 
         A long topic may take its time: raises ClusterUnreachable when nothing has come nearer for `seconds_max`.
         """
@@ -145,8 +154,16 @@ class TopicTail:
                 raise ClusterUnreachable(f"Cluster {self._settings.alias} sends no more of {partition}.")
 
     def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
+        records, self._held = self._held, []
+        try:
+            self._add_up_to(records, ends, seconds_max)
+        except BaseException:
+            self._held = records
+            raise
+        return records
+
+    def _add_up_to(self, records: list[TailRecord], ends: dict[Any, int], seconds_max: float) -> None:
         silent_at = self._clock.monotonic() + seconds_max
-        records: list[TailRecord] = []
         left = self._left(ends)
         while left:
             if self._clock.monotonic() > silent_at:
@@ -155,7 +172,6 @@ class TopicTail:
             before, left = left, self._left(ends)
             if left < before:
                 silent_at = self._clock.monotonic() + seconds_max
-        return records
 
     def _silence(self, left: int, seconds: float) -> ClusterUnreachable:
         where = f"Cluster {self._settings.alias} ({', '.join(self._settings.bootstrap_servers)})"
