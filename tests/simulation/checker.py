@@ -44,8 +44,8 @@ class Checker:
         self._maps = Folded(lambda: MapView("A"), lambda view, record: view.take(record.key, record.value))
         self._copies: dict[TopicPartition, tuple[list[tuple[bytes, int]], int, int, object, dict[bytes, int]]] = {}
         self._arrived: dict[TopicPartition, Folded[list[tuple[bytes, int]]]] = {}
-        self._of_sleepers: set[tuple[UUID, TopicPartition, int]] = set()
-        """Places, by the target's topic id, of what processes that have slept have sent."""
+        self._of_sleepers: dict[tuple[UUID, TopicPartition, int], tuple[Process, float]] = {}
+        """Places, by the target's topic id, of what processes that have slept have sent, and when."""
         scene.target.appends.append(self._note_sleeper)
         scene.world.recorded.append(self._hear_recorded)
         scene.world.mapped.append(self._hear_mapped)
@@ -54,7 +54,8 @@ class Checker:
         if process is not None and process.was_held and partition.where.topic == self._scene.remote:
             number, last = partition.where.partition, partition.log.batches[-1]
             where, log = TopicPartition("orders", number), self._remote_id()
-            self._of_sleepers.update((log, where, record.offset) for record in last.records)
+            sent = process, self._scene.world.now
+            self._of_sleepers.update({(log, where, record.offset): sent for record in last.records})
 
     def _remote_id(self) -> UUID:
         topic = self._scene.target.topics.get(self._scene.remote)

@@ -52,6 +52,8 @@ _FAILED_SECONDS, _BETWEEN_SECONDS = 14.0, 6.0
 epoch to the next."""
 _LONG_EPOCH_SECONDS = 600
 _NOTICED_SECONDS = 6.0
+_NOTED_SECONDS = 2.0
+"""So long a task takes, where nothing holds it up, from a batch to what the ledger has of it."""
 
 
 class Causes:
@@ -71,7 +73,8 @@ class Causes:
 
     def hear(self, partition: Partition, process: Process | None) -> None:
         """Note a record that its source has lost, and that comes behind a process's sleep: it stands elsewhere, or at
-        its own offset, where another mirror may be about to put a filler, which then stands elsewhere."""
+        its own offset, where another mirror may be about to put a filler, which then stands elsewhere. So does what is
+        sent behind one that the log takes for another mirror's, by its sequence number."""
         if partition.where.topic != self._scene.remote or process is None or not process.was_held:
             return
         where = source_where(partition)
@@ -81,7 +84,8 @@ class Causes:
             own = self._scene.truth.of(where).records.get(record.value or b"")
             if own is None or (own.offset == record.offset and not has_others):
                 continue
-            if source is None or own.offset < source.log.start or own.is_compacted or own.is_truncated:
+            is_lost = source is None or own.offset < source.log.start or own.is_compacted or own.is_truncated
+            if is_lost or (own.offset != record.offset and self._scene.truth.of(where).source_losses):
                 self.note(partition, "came late")
 
     def begin_again(self, partition: Partition) -> None:
@@ -197,9 +201,17 @@ class KeptChecker(Checker):
                     return record.offset
                 if record.offset < taken_over:
                     continue
+                if wanted is None and self._is_unnoted(where, record.offset):
+                    continue
                 if own is None or not own.is_compacted:
                     return record.offset
         return None
+
+    def _is_unnoted(self, where: TopicPartition, offset: int) -> bool:
+        """Whether a process that had slept put that there, and was killed before the ledger could have its note: where
+        the source has a hole nothing tells that it is wrong."""
+        process, sent_at = self._of_sleepers.get((self._remote_id(), where, offset), (None, 0.0))
+        return process is not None and process.ended_at < sent_at + _NOTED_SECONDS
 
     # Now and then.
 

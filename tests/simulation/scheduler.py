@@ -8,6 +8,7 @@ history is a function of its seed and of the code.
 import itertools
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 from random import Random
 from typing import Any
 
@@ -31,6 +32,7 @@ class Process:
         self.world = world
         self.name = name
         self.is_alive = True
+        self.ended_at = inf
         self.frozen_until = 0.0
         self.slow_until, self.lag = 0.0, 0.0
         self.standing: Any = None
@@ -42,7 +44,7 @@ class Process:
         """As by SIGKILL: its connections are closed by the system, none of its code runs again."""
         if not self.is_alive:
             return
-        self.is_alive = False
+        self.is_alive, self.ended_at = False, self.world.now
         for close in self.at_end:
             close()
         for thread in self.threads:

@@ -219,7 +219,7 @@ class OffsetStarts:
         there = read_ends(self._target, remotes, producer_id, self._known)
         begins = self._known(self._target.earliest_offsets(remotes))
         source_begins = self._known(self._source.earliest_offsets(here))
-        source_ends = self._known(self._source.latest_offsets(here))
+        source_ends = self._known(self._source.newest_ends(here))
         ends = there.ends
         is_new = [item.partition for item in items if self._begins_anew(item, ends.get(self._remote(item.partition)))]
         found = first_places(self._flow, self._source, is_new, all_of_them=self._is_patient)

@@ -69,6 +69,9 @@ class Cluster:
         found = self._edge(lambda batches: batches[-1].stop, partitions)
         return LogOffsets(self.alias, {where: self.replicated.get(where, end) for where, end in found.known.items()})
 
+    def newest_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
+        return self.latest_offsets(partitions)
+
     def log_ends(self, partitions: Iterable[TopicPartition]) -> LogOffsets:
         self.order.append("ends")
         return self._edge(lambda batches: batches[-1].stop, partitions)
