@@ -29,7 +29,8 @@ class Repeats:
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
         self._last: dict[Partition, Stored] = {}
-        self._generations: dict[tuple[Partition, bytes], int] = {}
+        self._generations: dict[tuple[Partition, bytes], tuple[int, tuple[int, int]]] = {}
+        """Of each key the highest generation that was stored, and the identity of the producer that stored it."""
         scene.target.appends.append(self._hear)
         if scene.script.processes == 1:
             scene.target.appends.append(self._hear_position)
@@ -62,18 +63,23 @@ class Repeats:
             self._judge(where, process, below)
 
     def _hear_position(self, partition: Partition, process: Process | None) -> None:
-        """Who was replaced stores no position behind its successor's of the same partition."""
+        """Who was replaced stores no position behind its successor's of the same partition. Who took the producer's id
+        later was not replaced: the successor is, and has stored that before it knew."""
         if partition.where.topic != self._scene.ledger.positions:
             return
-        for record in partition.log.batches[-1].records:
+        batch = partition.log.batches[-1]
+        holder = batch.producer_id, batch.producer_epoch
+        for record in batch.records:
             stored, key = decode_value(record.value), record.key or b""
             if stored is None:
                 continue
-            known = self._generations.setdefault((partition, key), stored.generation)
-            if stored.generation < known:
+            known, by = self._generations.setdefault((partition, key), (stored.generation, holder))
+            is_later_holder = holder[0] == by[0] and holder[1] > by[1]
+            if stored.generation < known and not is_later_holder:
                 name = "nobody" if process is None else process.name
                 self._scene.checker.fail(f"{key.decode()}: {name} is of generation {stored.generation}, behind {known}")
-            self._generations[partition, key] = max(known, stored.generation)
+            if stored.generation >= known:
+                self._generations[partition, key] = stored.generation, holder
 
     def _judge(self, where: TopicPartition, process: Process, below: list[Written]) -> None:
         """Who has slept may have set the ledger back before it was read."""

@@ -32,6 +32,11 @@ def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generatio
     Raises FencedError, and what `known_tenures` raises.
     """
     ledger.read_to_end()
+    stop_if_known_replaced(flow, run, ledger, generation)
+
+
+def stop_if_known_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generation: int) -> None:
+    """As `stop_if_replaced`, by what was read of the ledger so far."""
     records = known_tenures(flow, ledger)
     ours = max([generation, *(record.generation for record in records if record.run == run)])
     later = {record.run for record in records if record.run != run and record.generation >= ours}

@@ -21,7 +21,7 @@ from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import TopicPartition
-from sparkmirror.planning.fencing import stop_if_replaced, take_over
+from sparkmirror.planning.fencing import stop_if_known_replaced, stop_if_replaced, take_over
 from sparkmirror.planning.left_behind import LeftBehind
 from sparkmirror.planning.ownership import is_member
 from sparkmirror.planning.source_topics import SourceTopics
@@ -50,6 +50,7 @@ def renew(
         raise FencedError(f"{flow.name}: the group of processes has gone on without this one")
     taken = take_over(flow, target, ledger, [plan.task])[plan.task]
     positions = ledger.read_through(target)
+    stop_if_known_replaced(flow, run, ledger, plan.generation)  # who began since the first look is known by now
     plan = follow_orders(plan, read_orders(flow, plan), ledger.view.records, ledger.view.is_whole)
     held = {one.partition: positions[one.partition] for one in plan.assigned if one.partition in positions}
     topics = confirm_ids(source, SourceTopics(flow).read(source), held, clock)

@@ -13,6 +13,7 @@ from tests.manual_clock import ManualClock
 from sparkmirror.clock import Clock
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.control.commands import Assign, Command, Restart, Share, decode_command, ends_epoch
+from sparkmirror.errors import FencedError
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, Topic, TopicPartition
@@ -97,7 +98,8 @@ class World:
         self.clock = ManualClock()
         taken = {1: Taken(1, ProducerIdentity(7, 3))}
         for name, value in {
-            "stop_if_replaced": lambda *_: None, "is_member": lambda *_: True, "take_over": lambda *_: taken,
+            "stop_if_replaced": lambda *_: None, "stop_if_known_replaced": lambda *_: None,
+            "is_member": lambda *_: True, "take_over": lambda *_: taken,
             "read_orders": lambda *_: [], "follow_orders": lambda plan, *_: plan, "settle_starts": self.settle,
             "SourceTopics": lambda _: SimpleNamespace(read=lambda _: {}), "publish": self.publish,
             "LeftBehind": lambda *_, **__: SimpleNamespace(renew=self.leave_open),
@@ -154,6 +156,22 @@ def test_an_epoch_goes_on_where_all_have_a_start_or_a_run_waits_for_its_ends(mon
     assert world.renewed(PLAN) == [FIRST]
     assert world.renewed(replace(PLAN, seconds=0.0, assigned=(Assigned(SECOND, 5),))) == [SECOND]
     assert world.orders == []
+
+
+def test_who_began_while_the_task_took_its_id_over_is_seen_before_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both would go on, each by its own positions, until the one that began is told that it is fenced."""
+    world = World(monkeypatch)
+    clusters: Any = world
+    began: list[str] = []
+
+    def look(*_: object) -> None:
+        assert began == ["read"], "by what the ledger has once the id is taken"
+        raise FencedError("a newer instance has taken over")
+
+    monkeypatch.setattr(World, "read_through", lambda *_: began.append("read"))
+    monkeypatch.setattr(renewal, "stop_if_known_replaced", look)
+    with pytest.raises(FencedError):
+        renew(PLAN, flow_of(), "run", clusters, clusters, clusters, world.clock)
 
 
 def test_a_partition_that_came_by_an_order_lies_in_another_log_only_if_that_is_shown_twice(
