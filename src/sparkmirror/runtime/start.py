@@ -67,7 +67,7 @@ def _launch(config: MirrorConfig, options: RunOptions, scratch: Path, jvm: JvmOp
             cleanup.callback(started.give_up)
     if server is not None:
         cleanup.callback(server.close)
-        server.fork()
+        server.fork(decodes=jvm.decodes)
     # Behind the JVM's start, and on this thread: where two threads import kafka-python, one of them fails.
     from sparkmirror.kafka.reach import find_unreachable
     from sparkmirror.spark.cluster import count_slots

@@ -20,7 +20,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,15 @@ _MODULES: Final = (
     "sparkmirror.spark.run_writer",
 )
 """What Spark's Python processes need of a flow without transforms. No import may start a thread."""
+_MODULES_OF_RECORDS: Final = (
+    "pyarrow.compute",
+    "sparkmirror.batch.json_members",
+    "sparkmirror.batch.picking",
+    "sparkmirror.pipeline.fetch.record_rows",
+    "sparkmirror.pipeline.produce.record_writer",
+)
+"""What they need besides where records pass Spark one by one: numba and the kernels, which each reader and writer would
+load for itself, half a second and 60 MB."""
 _STREAMS: Final = 3
 _REQUEST_SECONDS_MAX: Final = 10.0
 
@@ -78,9 +87,10 @@ class ForkServer:
             return None
         return cls(directory, python, listener)
 
-    def fork(self) -> None:
-        """Loads what Spark's Python processes need, and starts the server. Without it, who asks gets a Python."""
-        load()
+    def fork(self, *, decodes: bool) -> None:
+        """Loads what Spark's Python processes need, and starts the server; `decodes` where records pass Spark. Without
+        the server, who asks gets a Python."""
+        load((*_MODULES, *_MODULES_OF_RECORDS) if decodes else _MODULES)
         watched, self._lifeline = os.pipe()
         with suppress(OSError):
             self._pid = os.fork()
@@ -101,12 +111,12 @@ class ForkServer:
             self._pid = 0
 
 
-def load() -> None:
-    """All of `_MODULES`. Nothing of them is garbage, so none is looked for, then or later."""
+def load(modules: Sequence[str] = _MODULES) -> None:
+    """All of them. Nothing of them is garbage, so none is looked for, then or later."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else it starts threads
     gc.disable()
     try:
-        for module in _MODULES:
+        for module in modules:
             importlib.import_module(module)
     finally:
         gc.freeze()

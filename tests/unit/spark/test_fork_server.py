@@ -25,9 +25,10 @@ DRIVER = """
 import sys
 from pathlib import Path
 from sparkmirror.spark import fork_server
-fork_server._MODULES = ("json",)
+if "records" not in sys.argv:
+    fork_server._MODULES = ("json",)
 server = fork_server.ForkServer.prepare(Path(sys.argv[1]))
-server.fork()
+server.fork(decodes="records" in sys.argv)
 print(server.python, flush=True)
 sys.stdin.read()
 server.close()
@@ -38,7 +39,9 @@ import json, os, sys
 from pathlib import Path
 print(json.dumps({"arguments": sys.argv[1:], "colour": os.environ.get("COLOUR"), "here": os.getcwd(),
                   "heard": sys.stdin.read(), "parent": os.getppid(), "forked": "sparkmirror.spark.fork_server" in
-                  sys.modules, "title": Path("/proc/self/cmdline").read_bytes().decode()}))
+                  sys.modules, "title": Path("/proc/self/cmdline").read_bytes().decode(),
+                  "kernels": "sparkmirror.batch.kernels" in sys.modules,
+                  "threads": len(os.listdir("/proc/self/task"))}))
 print("to standard error", file=sys.stderr)
 """
 
@@ -50,12 +53,13 @@ time.sleep(600)
 
 
 @contextmanager
-def driver(directory: Path) -> Iterator[tuple[psutil.Process, Path]]:
+def driver(directory: Path, *words: str) -> Iterator[tuple[psutil.Process, Path]]:
     """A process that has a server, and the program that stands for its Python."""
     for name, text in {"tells": TELLS, "waits": WAITS}.items():
         (directory / f"{name}.py").write_text(textwrap.dedent(text))
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", DRIVER, str(directory), "a title needs room, as the path of a file does give it"]
+    room = "a title needs room, as the path of a file does give it"
+    command = [sys.executable, "-c", DRIVER, str(directory), *words, room]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
         assert child.stdin is not None and child.stdout is not None
         yield psutil.Process(child.pid), Path(child.stdout.readline().strip())
@@ -80,6 +84,16 @@ def tell(python: Path, directory: Path) -> dict[str, object]:
     told = json.loads(ended.stdout)
     assert isinstance(told, dict)
     return told
+
+
+def test_what_decodes_records_is_loaded_once_for_all(tmp_path: Path) -> None:
+    """Else each reader and writer loads numba and the kernels: half a second and 60 MB."""
+    with driver(tmp_path, "records") as (_, python):
+        told = tell(python, tmp_path)
+    assert told["kernels"]
+    assert told["threads"] == 1, "a lock that another thread held would be held for ever"
+    with driver(tmp_path) as (_, python):
+        assert not tell(python, tmp_path)["kernels"]
 
 
 def test_a_forked_process_is_what_was_wanted(tmp_path: Path) -> None:
