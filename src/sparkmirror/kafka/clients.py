@@ -4,6 +4,7 @@ topics."""
 import time
 from collections.abc import Sequence
 
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import ClusterConnection
 from sparkmirror.kafka.settings import client_settings
@@ -91,6 +92,10 @@ class TopicFollower:
             self._tail = open_tail(self._cluster, self._role, where, FOLLOWING_WAIT_SECONDS)
             return self._tail.read_to_end()
         found: list[TailRecord] = []
-        while self._tail.may_have_news and (some := self._tail.poll(0.0)):
-            found += some
+        try:
+            while self._tail.may_have_news and (some := self._tail.poll(0.0)):
+                found += some
+        except ClusterError:
+            if not found:
+                raise  # else the next call does: the tail is behind what was found
         return found
