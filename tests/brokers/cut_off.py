@@ -4,12 +4,11 @@ Broker 2 is the controller, too; broker 1 reaches it over a proxy alone. Once th
 1 off, and broker 2 leads all; broker 1 says what it knew, and takes itself for the leader.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.oracle import DEADLINE_SECONDS_LEAST
+from tests.waiting import wait_until
 
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.layout import CONTROLLER, PLAINTEXT, Listener, Node
@@ -61,13 +60,6 @@ class CutOff:
         self.cluster.way.freeze()
         _, port = self.newest.split(":")
         wait_until(lambda: alive_brokers(int(port)) == {2}, "broker 1 is struck off")
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {DEADLINE_SECONDS_LEAST:g} s: {what}"
-        time.sleep(0.1)
 
 
 @contextmanager

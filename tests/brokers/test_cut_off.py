@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 from kafka.protocol.metadata import MetadataRequest
-from tests.brokers.cut_off import CutOff, divisible_cluster, wait_until
+from tests.brokers.cut_off import CutOff, divisible_cluster
 from tests.brokers.offset_story import told
 from tests.oracle import DEADLINE_SECONDS_LEAST
+from tests.waiting import wait_until
 
 from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.answers import NewTopic

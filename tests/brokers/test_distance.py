@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.faults.numbered import wait_until
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire import link as wire_link

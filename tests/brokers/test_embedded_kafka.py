@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.tree import is_gone
 from tests.oracle import DEADLINE_SECONDS_LEAST
+from tests.waiting import wait_until
 
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.testing.jars import MIRROR_MAKER, class_path
@@ -69,13 +70,6 @@ def leader_of(client: Client, topic: str) -> int:
 
     wait_until(found, f"{topic} has a leader")
     return seen[0]
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS_LEAST:g} s: {what}"
-        time.sleep(0.02)
 
 
 def test_records_go_in_and_come_out_in_order(source_cluster: KafkaCluster, unique: Callable[[str], str]) -> None:

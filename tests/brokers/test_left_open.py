@@ -9,9 +9,9 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from tests.faults.numbered import wait_until
 from tests.faults.one_task import Mirrored, OneTask
 from tests.flows import flow_of
+from tests.waiting import wait_until
 
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import Record, encode_batch

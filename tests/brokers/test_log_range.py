@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.faults.numbered import wait_until
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka.protocol.producer import AddPartitionsToTxnRequest
-from tests.faults.numbered import wait_until
 from tests.faults.test_lost_records import delete_topic
 from tests.scenarios.test_transactions import write_transactions
+from tests.waiting import wait_until
 
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import Record, decode_records, encode_batch

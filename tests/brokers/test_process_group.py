@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from tests.faults.numbered import wait_until
 from tests.scenarios.mirror import flow_file
+from tests.waiting import wait_until
 
 from sparkmirror.config.flow.flows import FlowConfig, parse_config
 from sparkmirror.config.formats.properties import parse_properties

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from tests.faults.numbered import wait_until
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import NewTopic

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from uuid import uuid4
 
 import pytest
-from tests.faults.numbered import wait_until
 from tests.flows import flow_between
+from tests.waiting import wait_until
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan

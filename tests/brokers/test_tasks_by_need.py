@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 from tests.brokers.late_writes import INVALID_PRODUCER_EPOCH, write_late
-from tests.faults.numbered import wait_until
 from tests.flows import flow_between
 from tests.scenarios.status import board_of
+from tests.waiting import wait_until
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.faults.numbered import wait_until
+from tests.waiting import wait_until
 
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.records import encode_batch

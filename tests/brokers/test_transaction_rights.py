@@ -12,8 +12,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from tests.brokers.test_transaction import append, begun
-from tests.faults.numbered import wait_until
 from tests.scenarios.data import ORDER_SECONDS_MAX
+from tests.waiting import wait_until
 
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.answers import NewTopic

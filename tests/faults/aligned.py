@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from tests.faults.numbered import SOON_BACK, wait_until
+from tests.faults.numbered import SOON_BACK
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.witness import Witness
+from tests.waiting import wait_until
 
 _PAUSE_SECONDS = 0.33
 _TRANSACTION_MS = 5000

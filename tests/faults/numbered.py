@@ -8,7 +8,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -32,15 +32,6 @@ LOG_NUMBERS_MAX = 10**8
 """Where a topic is deleted and made again, the records of its log n, from 0 on, are numbered from n times this on."""
 
 PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-
-
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_SECONDS_LEAST) -> None:
-    """Fails with `what` when the condition has not come true in time."""
-    seconds = max(seconds, DEADLINE_SECONDS_LEAST)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(_TICK_SECONDS)
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1, **config: str) -> None:

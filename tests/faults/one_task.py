@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tests.faults.numbered import Arrival, create_topic, read_arrival, wait_until
+from tests.faults.numbered import Arrival, create_topic, read_arrival
+from tests.waiting import wait_until
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.clock import SYSTEM_CLOCK, Clock

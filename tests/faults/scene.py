@@ -18,13 +18,14 @@ from typing import Self
 from uuid import UUID
 
 from tests.faults.aligned import AlignedWitness, HoleWriter
-from tests.faults.numbered import NumberedWriter, create_topic, wait_until
+from tests.faults.numbered import NumberedWriter, create_topic
 from tests.faults.sharing import are_shared
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.test_lost_records import delete_topic
 from tests.faults.tree import Run
 from tests.faults.witness import RoutedWitness, Witness
 from tests.scenarios.mirror import flow_file
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.settings import client_settings
 from sparkmirror.kafka.wire.lookup import look_up

@@ -10,7 +10,7 @@ from typing import Self
 
 import psutil
 import pyspark
-from tests.faults.numbered import wait_until
+from tests.waiting import wait_until
 
 from sparkmirror.testing.ports import PortReservation
 

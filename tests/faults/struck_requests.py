@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.faults.numbered import wait_until
+from tests.waiting import wait_until
 
 from sparkmirror.testing.kafka import KafkaCluster
 from sparkmirror.testing.layout import FAR, Listener, Node

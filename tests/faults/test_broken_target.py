@@ -4,9 +4,9 @@ ends with a sentence."""
 import time
 
 from confluent_kafka import Producer
-from tests.faults.numbered import wait_until
 from tests.faults.story import PARTITIONS, REPEATED_MAX, Story
 from tests.faults.tree import Run
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.model import Connector

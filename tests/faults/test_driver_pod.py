@@ -15,13 +15,13 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from tests.faults.numbered import wait_until
 from tests.faults.pretended_kubernetes import PretendedKubernetes
 from tests.faults.pretended_pods import IMAGE, NAMESPACE
 from tests.faults.standalone import LOCAL
 from tests.faults.story import Story
 from tests.faults.tree import Run
 from tests.scenarios.mirror import flow_file
+from tests.waiting import wait_until
 
 from sparkmirror.errors import ConfigError
 from sparkmirror.spark.driver_pod import KEY

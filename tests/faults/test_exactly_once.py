@@ -9,12 +9,13 @@ from typing import Any
 import psutil
 import pytest
 from kafka import KafkaAdminClient
-from tests.faults.numbered import NumberedWriter, end_offsets, wait_until
+from tests.faults.numbered import NumberedWriter, end_offsets
 from tests.faults.sharing import tasks_of, wait_until_shared
 from tests.faults.story import Story
 from tests.faults.test_lost_records import delete_topic, list_gaps
 from tests.faults.tree import Run, is_gone
 from tests.oracle import list_topics
+from tests.waiting import wait_until
 
 from sparkmirror.testing.kafka import KafkaCluster
 

@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from tests.brokers.grants import grant
 from tests.brokers.offset_story import Story, told
-from tests.faults.numbered import wait_until
 from tests.faults.test_lost_records import delete_topic
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.acls import describe_acls
 from sparkmirror.kafka.answers import LITERAL, AclBinding

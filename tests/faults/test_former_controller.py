@@ -7,8 +7,9 @@ from contextlib import closing
 
 import pytest
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
-from tests.faults.numbered import create_topic, wait_until
+from tests.faults.numbered import create_topic
 from tests.faults.task_attempt import PARTITIONS, Task, assert_once
+from tests.waiting import wait_until
 
 from sparkmirror.errors import ClusterError, ProtocolError
 from sparkmirror.kafka.clients import open_admin

@@ -18,12 +18,12 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from tests.faults.numbered import wait_until
 from tests.faults.tree import Run
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import ORDER_SECONDS_MAX, Note, alter_topic, make_topics, numbered, write
 from tests.scenarios.mirror import COMMAND, flow_file
 from tests.scenarios.status import status_of
+from tests.waiting import wait_until
 
 from sparkmirror.telemetry.board import FlowStatus
 from sparkmirror.testing.kafka import KafkaCluster

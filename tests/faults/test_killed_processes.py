@@ -3,9 +3,9 @@
 import os
 import signal
 
-from tests.faults.numbered import wait_until
 from tests.faults.story import REPEATED_MAX, Story
 from tests.faults.tree import Run, is_gone
+from tests.waiting import wait_until
 
 HEAL_SECONDS_MAX = 20
 READER, WRITER = 0, 1

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient
-from tests.faults.numbered import create_topic, wait_until
+from tests.faults.numbered import create_topic
+from tests.waiting import wait_until
 
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.records import encode_batch

@@ -10,12 +10,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
-from tests.faults.numbered import NumberedWriter, create_topic, end_offsets, wait_until
+from tests.faults.numbered import NumberedWriter, create_topic, end_offsets
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.tree import Run
 from tests.oracle import read_topic
 from tests.scenarios.data import ORDER_SECONDS_MAX
 from tests.scenarios.mirror import COMMAND
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.clients import open_tail
 from sparkmirror.ledger.map_records import MapView

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.faults.numbered import create_topic, wait_until
+from tests.faults.numbered import create_topic
 from tests.faults.story import PARTITIONS, REPEATED_MAX, Story
+from tests.waiting import wait_until
 
 from sparkmirror.model import TopicPartition
 

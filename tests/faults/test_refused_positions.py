@@ -21,12 +21,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from tests.faults.clock import SteppedClock
-from tests.faults.numbered import wait_until
 from tests.faults.one_task import Mirrored, OneTask
 from tests.faults.story import Story
 from tests.scenarios.data import ORDER_SECONDS_MAX, alter_topic
 from tests.scenarios.mirror import COMMAND
 from tests.scenarios.status import board_of
+from tests.waiting import wait_until
 
 from sparkmirror.clock import SystemClock
 from sparkmirror.ledger.topics import ledger_topics

@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from tests.faults.numbered import wait_until
 from tests.faults.sharing import last_share, members, tasks_of, wait_until_shared
 from tests.faults.story import REPEATED_MAX, Story
+from tests.waiting import wait_until
 
 SESSION_SECONDS = 10
 

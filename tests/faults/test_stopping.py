@@ -4,9 +4,9 @@ import os
 import time
 from pathlib import Path
 
-from tests.faults.numbered import wait_until
 from tests.faults.story import REPEATED_MAX, Story
 from tests.faults.tree import RING, rings_of
+from tests.waiting import wait_until
 
 STOP_SECONDS_MAX = 30  # ten are promised for a machine that is not busy otherwise
 DRAIN_SECONDS_MAX = 6.0

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from tests.faults.numbered import create_topic, wait_until
+from tests.faults.numbered import create_topic
 from tests.faults.struck_requests import StruckCluster
 from tests.faults.task_attempt import PARTITIONS, Task, assert_once
 from tests.faults.test_task_transactions import STEPS
 from tests.oracle import assert_same, read_topic
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.test_three_brokers import leader_of_first_partition
+from tests.waiting import wait_until
 
 from sparkmirror.errors import ClusterError, ProtocolError
 from sparkmirror.kafka.coordinators import GROUP, TRANSACTION

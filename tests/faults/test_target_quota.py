@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.faults.numbered import create_topic, wait_until
+from tests.faults.numbered import create_topic
 from tests.oracle import read_topic
 from tests.scenarios.quotas import quota
+from tests.waiting import wait_until
 
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.control.assignment import Assigned

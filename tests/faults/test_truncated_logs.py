@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.numbered import NumberedWriter, create_topic, end_offsets, wait_until
+from tests.faults.numbered import NumberedWriter, create_topic, end_offsets
 from tests.faults.story import PARTITIONS, Story
 from tests.faults.test_lost_records import list_gaps
 from tests.faults.tree import Run
 from tests.scenarios.data import alter_topic
 from tests.scenarios.status import status_of
+from tests.waiting import wait_until
 
 from sparkmirror.testing.kafka import KafkaCluster
 

@@ -12,10 +12,10 @@ import psutil
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
-from tests.faults.numbered import wait_until
 from tests.faults.tree import is_gone
 from tests.parity.mirror_maker import mirror_maker_flows
 from tests.parity.plugin_jar import compile_classes, kafka_libs
+from tests.waiting import wait_until
 
 from sparkmirror.config.flow.flows import MirrorConfig, load_config, parse_config
 from sparkmirror.config.formats.properties import parse_properties

@@ -7,10 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.faults.numbered import NumberedWriter, create_topic, end_offsets, wait_until
+from tests.faults.numbered import NumberedWriter, create_topic, end_offsets
 from tests.faults.story import PARTITIONS, Story
 from tests.oracle import read_messages
 from tests.parity.mirror_maker import mirror_maker
+from tests.waiting import wait_until
 
 from sparkmirror.kafka.clients import open_admin, open_tail
 from sparkmirror.kafka.group_answers import Committed

@@ -19,9 +19,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.faults.numbered import wait_until
 from tests.oracle import Client, assert_same, read_messages, read_topic
 from tests.scenarios.data import FLUSH_SECONDS_MAX, ORDER_SECONDS_MAX, Note, make_topics, numbered, write
+from tests.waiting import wait_until
 
 LONG_AGO = 1_600_000_000_123
 KEPT = {"retention.ms": "-1"}

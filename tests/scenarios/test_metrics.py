@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from tests.collector import Collector
-from tests.faults.numbered import wait_until
 from tests.oracle import Client
 from tests.programs import program
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
 from tests.scenarios.prometheus import get, prometheus, scraped
 from tests.scenarios.status import board_of
+from tests.waiting import wait_until
 
 from sparkmirror.cli.main import main
 from sparkmirror.config.flow.flows import load_config

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.faults.numbered import wait_until
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import OWN_PROGRAM, START_SECONDS_MAX, flow_file
+from tests.waiting import wait_until
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 ACCOUNTING = Path(__file__).with_name("accounting_program.py")

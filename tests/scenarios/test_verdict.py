@@ -25,13 +25,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from playwright.sync_api import Page, expect
-from tests.faults.numbered import wait_until
 from tests.oracle import Client
 from tests.scenarios.browser import chromium, keep_picture, open_page
 from tests.scenarios.data import Note, alter_topic, make_topics, numbered, write
 from tests.scenarios.mirror import Mirror, flow_file
 from tests.scenarios.prometheus import alerts, prometheus
 from tests.scenarios.status import board_of
+from tests.waiting import wait_until
 
 from sparkmirror.cli.main import main
 from sparkmirror.testing.kafka import KafkaCluster

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.faults.tree import is_gone
+from tests.waiting import wait_until
 
 from sparkmirror.spark.fork_server import ForkServer
 from sparkmirror.spark.process_title import set_title
@@ -67,13 +67,6 @@ def driver(directory: Path, *words: str) -> Iterator[tuple[psutil.Process, Path]
             child.stdin.close()
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def tell(python: Path, directory: Path) -> dict[str, object]:
     """What a module says that was started in place of Python."""
     ended = subprocess.run(
@@ -120,14 +113,14 @@ def test_who_asked_ends_with_the_process_and_the_process_with_who_asked(tmp_path
                     asked.wait(SECONDS_MAX)
                 else:
                     asked.terminate()
-                    wait_until(lambda one=forked: is_gone(one.pid))
+                    wait_until(lambda one=forked: is_gone(one.pid), "the fork has ended")
 
 
 def test_without_a_server_it_is_python_itself(tmp_path: Path) -> None:
     with driver(tmp_path) as (process, python):
         (server,) = process.children()
         server.kill()
-        wait_until(lambda: is_gone(server.pid))
+        wait_until(lambda: is_gone(server.pid), "the server has ended")
         told = tell(python, tmp_path)
         assert told["forked"] is False
         assert told["arguments"] == ["a b", "é"]
@@ -147,7 +140,7 @@ def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
     with driver(tmp_path) as (process, _):
         (server,) = process.children()
         process.send_signal(signal.SIGKILL)
-        wait_until(lambda: is_gone(server.pid))
+        wait_until(lambda: is_gone(server.pid), "the server has ended")
 
 
 def test_a_process_with_threads_is_not_forked(tmp_path: Path) -> None:
