@@ -239,11 +239,18 @@ class AclJudge:
             if one.name == "*":
                 self._fail(f"{_shown(one)} is added, a binding of all topics")
 
+    def _may_be_noted_late(self, one: Acl) -> bool:
+        """Whether a process slept while another one revoked the binding that the first had made: its note of that comes
+        when it wakes, and says that what a person has made since is the mirror's."""
+        revoked_at = self._revoked.get(one)
+        drivers = [mirror.driver for mirror in self._scene.mirrors]
+        return revoked_at is not None and any(driver.frozen_until > revoked_at for driver in drivers)
+
     def _judge_revocations(self, deletions: Iterable[Acl]) -> None:
         for one in deletions:
             if not self._revokes:
                 self._fail(f"{_shown(one)} is revoked, and revoking is not enabled")
-            if one in self._own.persons:
+            if one in self._own.persons and not self._may_be_noted_late(one):
                 self._fail(f"{_shown(one)} is revoked, which a person has made")
 
     def _judge_allowed(self, look: _Look, before: Iterable[Acl], after: Iterable[Acl]) -> None:

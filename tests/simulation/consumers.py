@@ -249,9 +249,11 @@ class Readers:
         return stands is not None and stands.client_id == _CLIENT
 
     def is_own(self, where: TopicPartition, stands: Commit) -> bool:
-        """Whether a consumer committed the place on the target. Where offsets are kept it stays what it was when it is
-        restored there, also if the log was cut since: the partition is FAILED, and what comes again has the same."""
-        is_restored = self._scene.script.kept is not None and stands.offset in self._own.get(where, ())
+        """Whether a consumer committed the place on the target, or it was restored there. It stays if the log was cut
+        since: the group's own place is not set back."""
+        is_restored = stands.offset in self._own.get(where, ())
+        if self._scene.script.kept is None:
+            is_restored = is_restored and bool(self._scene.truth.of(where).target_losses)
         return stands.client_id == _CLIENT or is_restored
 
     def _is_of_sleeper(self, stands: Commit) -> bool:

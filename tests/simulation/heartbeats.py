@@ -16,8 +16,9 @@ TOPIC = "heartbeats"
 _LOOK_SECONDS = 0.5
 _WELL_SECONDS, _LATE_SECONDS = 8.0, 4.0
 """Where all has been well for so long, the last heartbeat is no older than that."""
-_AT_ONCE_SECONDS, _BOTH_SECONDS_MAX = 2.5, 30.0
-"""Two beat at once if each has in the former time; they do no longer than the latter."""
+_AT_ONCE_SECONDS, _BOTH_SECONDS_MAX = 2.5, 45.0
+"""Two beat at once if each has in the former time; they do no longer than the latter. Who slept learns that it was
+replaced when it writes: over a connection that has fallen silent, half a minute later, when it is given up."""
 
 
 class HeartbeatJudge:

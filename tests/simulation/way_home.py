@@ -75,7 +75,7 @@ class WayHome:
                 take_steps(steps_back(self._scene, pair), journal, tell)
             noted = journal.load().steps["kept offsets"].note["positions"]
             self._starts = {TopicPartition(one["topic"], one["partition"]): one["after"] for one in noted}
-            self._starts |= self._filled()
+            self._starts = self._filled() | self._starts
         except SimKilled:
             raise
         except SparkMirrorError as problem:
@@ -90,7 +90,7 @@ class WayHome:
         found = {}
         for one in self._scene.sources():
             away = self._scene.target.partition(TopicPartition(self._scene.remote, one.where.partition))
-            if one.log.high_watermark == 0 and away is not None:
+            if one.log.high_watermark == one.log.start and away is not None:
                 found[one.where] = away.log.start
         return found
 

@@ -63,9 +63,10 @@ class Gap:
 
 
 def encode_key(source_alias: str, gap: Gap) -> bytes:
-    """The same gap found again, by a partition that is held where it stands, is the same key."""
+    """The same gap found again, by a partition that is held where it stands, is the same key. Not so another one of the
+    same offsets: a log that is made again, and cut where the former one was left, is two."""
     where = gap.partition
-    return encode([source_alias, where.topic, where.partition, gap.expected, gap.resumed, gap.topic_id])
+    return encode([source_alias, where.topic, where.partition, gap.expected, gap.resumed, gap.topic_id, gap.cause])
 
 
 def encode_value(gap: Gap) -> bytes:
@@ -86,10 +87,10 @@ class _Stored:
 def decode(source_alias: str, key: bytes | None, value: bytes | None) -> Gap | None:
     """The gap; None for what is another flow's or deleted. One whose value cannot be read is UNREADABLE, for its key
     still says where it is."""
-    found = decode_or_none(key, tuple[str, TopicName, Number, Offset, Offset, UUID])
+    found = decode_or_none(key, tuple[str, TopicName, Number, Offset, Offset, UUID, Name])
     if found is None or found[0] != source_alias or value is None:
         return None
-    _, topic, partition, expected, resumed, topic_id = found
+    _, topic, partition, expected, resumed, topic_id, _ = found
     where = TopicPartition(topic, partition)
     stored = decode_or_none(value, _Stored)
     if stored is None:

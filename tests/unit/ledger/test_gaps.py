@@ -50,3 +50,10 @@ def test_a_gap_that_is_found_again_is_the_same_gap_and_a_topic_created_again_twi
     again, another = replace(GAP, at_ms=GAP.at_ms + 1), replace(GAP, topic_id=UUID(int=8))
     records = [(encode_key("A", gap), encode_value(gap)) for gap in (GAP, again, another)]
     assert list_gaps("A", records) == [another, again]
+
+
+def test_a_log_that_was_made_again_and_cut_where_the_former_one_was_left_has_two_gaps() -> None:
+    """Both begin and end at the same offsets, and lead into the same log: one does not take the other's place."""
+    made = replace(GAP, cause="recreated", expected=5, resumed=0)
+    cut = replace(made, cause="truncated", at_ms=made.at_ms + 1)
+    assert list_gaps("A", [(encode_key("A", gap), encode_value(gap)) for gap in (made, cut)]) == [made, cut]
