@@ -293,8 +293,9 @@ class Readers:
             return []
         wanted = found.records_end(place)
         wanted = told.offset if wanted is None else min(wanted, told.offset)
-        if self._scene.script.kept is not None:  # a place in a hole, behind which the map goes on
-            wanted = min(wanted, place)
+        if self._scene.script.kept is not None:  # maps go on behind a hole, and behind where a FAILED partition stands
+            stored = self._scene.checker.view().position(where)
+            wanted = min(wanted, place, 0 if stored is None else stored.offset)
         places = {"the checkpoint": -1 if checkpoint is None else checkpoint.downstream}
         if not self._foreign(where):
             places[f"{GROUP} on the target"] = -1 if stands is None else stands.offset
