@@ -90,7 +90,8 @@ class WayHome:
         found = {}
         for one in self._scene.sources():
             away = self._scene.target.partition(TopicPartition(self._scene.remote, one.where.partition))
-            if one.log.high_watermark == one.log.start and away is not None:
+            end = one.log.high_watermark
+            if away is not None and one.log.start == end and end in (0, away.log.start):
                 found[one.where] = away.log.start
         return found
 
