@@ -42,6 +42,8 @@ class Readers:
         self._scene = scene
         self._read: dict[TopicPartition, set[bytes]] = {}
         self._crossed: dict[TopicPartition, _Crossed] = {}
+        self._late: dict[TopicPartition, set[int]] = {}
+        """What drivers of replaced mirrors have put the group to."""
         self._own: dict[TopicPartition, set[int]] = {}
         """Where consumers have committed on the target."""
         self.visits = 0
@@ -176,6 +178,8 @@ class Readers:
         if after.client_id == _CLIENT:
             self._own.setdefault(where, set()).add(after.offset)
             return
+        if self._is_sleepers(after):
+            self._late.setdefault(where, set()).add(after.offset)
         self._scene.world.tell(f"{GROUP} is put to {after.offset} of {remote} by {after.client_id}")
         bound = self.bound(where) if self._is_sure(where) else self._end(remote, after.client_id)
         if after.offset > bound:
@@ -256,10 +260,14 @@ class Readers:
             is_restored = is_restored and bool(self._scene.truth.of(where).target_losses)
         return stands.client_id == _CLIENT or is_restored
 
-    def _is_of_sleeper(self, stands: Commit) -> bool:
-        """Whether the driver of a mirror that another one has replaced committed it, late: nothing fences that."""
+    def _is_of_sleeper(self, where: TopicPartition, stands: Commit) -> bool:
+        """Whether the driver of a mirror that another one has replaced committed it, late: nothing fences that, and the
+        other one may restore it, as what somebody else committed."""
+        return self._is_sleepers(stands) or stands.offset in self._late.get(where, ())
+
+    def _is_sleepers(self, commit: Commit) -> bool:
         replaced = [mirror.driver for mirror in self._scene.mirrors[:-1] if mirror.driver.was_held]
-        return any(stands.client_id.endswith(driver.name) for driver in replaced)
+        return any(commit.client_id.endswith(driver.name) for driver in replaced)
 
     def _on_target(self, where: TopicPartition) -> Commit | None:
         return self._scene.target.groups.offsets.of(GROUP).get(TopicPartition(self._scene.remote, where.partition))
@@ -276,7 +284,7 @@ class Readers:
             one, stands = checkpoints.get(where.partition), self._on_target(where)
             if one is not None and one.downstream > bound:
                 found.append(f"{where}: the checkpoint says {one.downstream}, beyond {bound}")
-            is_excused = stands is not None and (self.is_own(where, stands) or self._is_of_sleeper(stands))
+            is_excused = stands is not None and (self.is_own(where, stands) or self._is_of_sleeper(where, stands))
             if stands is not None and stands.offset > bound and not is_excused:
                 found.append(f"{where}: {GROUP} stands at {stands.offset} on the target, beyond {bound}")
             found += self._lag(where, one, stands)
