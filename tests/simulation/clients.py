@@ -177,9 +177,13 @@ class SimTail:
         return True
 
     def poll(self, timeout_seconds: float) -> list[TailRecord]:
-        if self._held:
-            held, self._held = self._held, []
-            return held
+        return self._take_held() or self._receive(timeout_seconds)
+
+    def _take_held(self) -> list[TailRecord]:
+        held, self._held = self._held, []
+        return held
+
+    def _receive(self, timeout_seconds: float) -> list[TailRecord]:
         until = self._world.now + timeout_seconds
         while not (found := self._read()) and self._world.now < until:
             self._world.sleep(min(0.05, max(until - self._world.now, 0.001)))
@@ -223,17 +227,15 @@ class SimTail:
         return log.last_stable if self._committed else log.high_watermark
 
     def read_to(self, ends: Mapping[TopicPartition, int], seconds_max: float = 60.0) -> list[TailRecord]:
-        records, self._held = self._held, []
         until = self._world.now + seconds_max
         while any(self._at[where] < end for where, end in ends.items()):
             if self._world.now > until:
-                self._held = records
                 raise ClusterUnreachable("nothing more came")
-            some = self.poll(0.5)
-            records += some
+            some = self._receive(0.5)
+            self._held += some
             if some:
                 until = self._world.now + seconds_max
-        return records
+        return self._take_held()
 
     def read_between(self, partition: TopicPartition, first: int, end: int) -> Iterator[TailRecord]:
         self.seek(partition, first)

@@ -111,9 +111,13 @@ class TopicTail:
 
     def poll(self, timeout_seconds: float) -> list[TailRecord]:
         """Records that arrive within the time; returns with the first ones. Raises AuthorizationFailed."""
-        if self._held:
-            held, self._held = self._held, []
-            return held
+        return self._take_held() or self._receive(timeout_seconds)
+
+    def _take_held(self) -> list[TailRecord]:
+        held, self._held = self._held, []
+        return held
+
+    def _receive(self, timeout_seconds: float) -> list[TailRecord]:
         try:
             batches = self._consumer.poll(timeout_ms=int(timeout_seconds * 1000))
         except Exception as error:
@@ -154,24 +158,16 @@ class TopicTail:
                 raise ClusterUnreachable(f"Cluster {self._settings.alias} sends no more of {partition}.")
 
     def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
-        records, self._held = self._held, []
-        try:
-            self._add_up_to(records, ends, seconds_max)
-        except BaseException:
-            self._held = records
-            raise
-        return records
-
-    def _add_up_to(self, records: list[TailRecord], ends: dict[Any, int], seconds_max: float) -> None:
         silent_at = self._clock.monotonic() + seconds_max
         left = self._left(ends)
         while left:
             if self._clock.monotonic() > silent_at:
                 raise self._silence(left, seconds_max)
-            records += self.poll(_POLL_SECONDS_MAX)
+            self._held += self._receive(_POLL_SECONDS_MAX)
             before, left = left, self._left(ends)
             if left < before:
                 silent_at = self._clock.monotonic() + seconds_max
+        return self._take_held()
 
     def _silence(self, left: int, seconds: float) -> ClusterUnreachable:
         where = f"Cluster {self._settings.alias} ({', '.join(self._settings.bootstrap_servers)})"
