@@ -262,8 +262,7 @@ class Checker:
             position = view.position(partition.where)
             if position is None or position.offset < partition.log.high_watermark:
                 mirror = self._scene.mirror
-                senders = [attempt.sender for attempt in mirror.attempts.values() if attempt.sender is not None]
-                failed = {str(k): v for sender in senders for k, v in dict(sender.task_metrics.failed).items()}
+                failed = {str(failing): why for failing, why in mirror.failed.items()}
                 self.fail(
                     f"{partition.where} does not move: it stands at {position}, the source ends at "
                     f"{partition.log.high_watermark}; mirror over: {mirror.is_over} {mirror.reason}; failed: {failed}"

@@ -255,10 +255,8 @@ class Readers:
     def is_own(self, where: TopicPartition, stands: Commit) -> bool:
         """Whether a consumer committed the place on the target, or it was restored there. It stays if the log was cut
         since: the group's own place is not set back."""
-        is_restored = stands.offset in self._own.get(where, ())
-        if self._scene.script.kept is None:
-            is_restored = is_restored and bool(self._scene.truth.of(where).target_losses)
-        return stands.client_id == _CLIENT or is_restored
+        may_stay = self._scene.script.kept is not None or bool(self._scene.truth.of(where).target_losses)
+        return stands.client_id == _CLIENT or (may_stay and stands.offset in self._own.get(where, ()))
 
     def _is_of_sleeper(self, where: TopicPartition, stands: Commit) -> bool:
         """Whether the driver of a mirror that another one has replaced committed it, late: nothing fences that, and the

@@ -18,7 +18,7 @@ from tests.simulation.scheduler import Process
 from tests.simulation.truth import CUT, DELETED, MADE_AGAIN
 
 from sparkmirror.model import NO_TOPIC_ID, Position
-from sparkmirror.policy.loss import FAIL, PAUSE
+from sparkmirror.policy.loss import CONTINUE, FAIL, PAUSE
 
 if TYPE_CHECKING:
     from tests.simulation.history import Scene
@@ -772,28 +772,29 @@ def _other_policy(scene: "Scene", random: Random) -> str:
     """Stopped, and started with another `on.data.loss`."""
     if scene.script.processes > 1:
         return ""
+    return _restart_with(scene, random, PAUSE if scene.policy == CONTINUE else CONTINUE)
+
+
+def _restart_with(scene: "Scene", random: Random, policy: str) -> str:
     for mirror in scene.mirrors:
         mirror.kill()
-    policy = scene.set_policy("pause" if scene.policy == "continue" else "continue")
+    scene.set_policy(policy)
     scene.world.after(0.1 + random.random(), scene.start_missing)
     return f"all mirrors are killed, and another one starts with on.data.loss = {policy}"
 
 
 def _lose_by_policy(scene: "Scene", random: Random) -> str:
     """Stopped, and started with an `on.data.loss` that does not go on; then records are lost, on either side."""
-    for mirror in scene.mirrors:
-        mirror.kill()
-    policy = scene.set_policy(random.choice((FAIL, FAIL, PAUSE)))
-    starts_after, lost_after = 0.1 + random.random(), 4.0 * random.random()
+    told = _restart_with(scene, random, random.choice((FAIL, FAIL, PAUSE)))
+    lost_after = 4.0 * random.random()
     lose = random.choice((_delete_records, _unclean_source, _recreate_source, _unclean_target, _delete_target))
-    scene.world.after(starts_after, scene.start_missing)
 
     def strike_later() -> None:
         if not scene.is_healed:
             scene.world.tell(f"at this moment {lose(scene, random)}")
 
     scene.world.after(lost_after, strike_later)
-    return f"all mirrors are killed, and start with on.data.loss = {policy}"
+    return told
 
 
 def _step_clock(scene: "Scene", random: Random) -> str:

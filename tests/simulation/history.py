@@ -133,10 +133,9 @@ class Scene:
         self.losses.note_begin()
         return None if self.repeats is None else self.repeats.standing()
 
-    def set_policy(self, policy: str) -> str:
+    def set_policy(self, policy: str) -> None:
         """`on.data.loss` of mirrors that are started from here on."""
         self.policy, self.flow = policy, _flow(self.script, policy)
-        return policy
 
     def end_mirrors(self) -> None:
         """For good: nobody starts one again, and what is looked at now and then is looked at no more."""

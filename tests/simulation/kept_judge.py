@@ -371,8 +371,7 @@ class KeptChecker(Checker):
         where, mirror = partition.where, self._scene.mirror
         if self._hangs(where):
             return
-        senders = [one.sender for one in mirror.attempts.values() if one.sender is not None]
-        failed = {str(k): v for sender in senders for k, v in dict(sender.task_metrics.failed).items()}
+        failed = {str(failing): why for failing, why in mirror.failed.items()}
         remote = self.remote(where)
         self.fail(
             f"{where} does not move: it stands at {self.view().position(where)}, the source ends at "

@@ -23,6 +23,7 @@ from sparkmirror.control.assignment import TaskPlan
 from sparkmirror.control.commands import Stop
 from sparkmirror.errors import FencedError, SparkMirrorError
 from sparkmirror.kafka.settings import client_settings
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.connection import FetchLimits
 from sparkmirror.pipeline.fetch.reader import TaskReader
 from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
@@ -272,6 +273,12 @@ class Mirror:
         return self.flow.on_data_loss.action == FAIL
 
     @property
+    def failed(self) -> dict[TopicPartition, str]:
+        """By the source's partition: the reason, as tasks say it."""
+        senders = [one.sender for one in self.attempts.values() if one.sender is not None]
+        return {where: why for sender in senders for where, why in sender.task_metrics.failed.items()}
+
+    @property
     def processes(self) -> list[Process]:
         """All that live, the driver first."""
         attempts = [*self.attempts.values(), *self.past]
@@ -325,9 +332,7 @@ class Mirror:
     def _watch_losses(self) -> None:
         """As `runtime.run` ends the mirror when a task says that it must; the tasks go on for a moment."""
         while not self.is_over:
-            senders = [one.sender for one in self.attempts.values() if one.sender is not None]
-            reasons = [said for sender in senders for said in dict(sender.task_metrics.failed).values()]
-            if said := next((one for one in reasons if ENDS_THE_MIRROR in one), ""):
+            if said := next((one for one in self.failed.values() if ENDS_THE_MIRROR in one), ""):
                 self.world.sleep(_ENDING_SECONDS * self.world.random.random())
                 self._end(said)
                 self.world.after(0.0, self.kill)

@@ -111,7 +111,7 @@ class ForkServer:
             self._pid = 0
 
 
-def load(modules: Sequence[str] = _MODULES) -> None:
+def load(modules: Sequence[str]) -> None:
     """All of them. Nothing of them is garbage, so none is looked for, then or later."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else it starts threads
     gc.disable()
