@@ -63,7 +63,8 @@ def test_its_partitions_are_given_out_when_the_ledger_shows_that_they_were_relea
 
 def _given(flow: FlowConfig, plans: list[TaskPlan]) -> list[TopicPartition]:
     """What tasks were ordered to take since the epoch began."""
-    return [item.partition for plan in plans for order in read_orders(flow, plan) for item in order.add]
+    orders = [order for plan in plans for order in read_orders(flow, plan) if order.task == plan.task]
+    return [item.partition for order in orders for item in order.add]
 
 
 def _release(flow: FlowConfig, where: TopicPartition, plan: TaskPlan, generation: int) -> None:

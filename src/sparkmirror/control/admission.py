@@ -40,9 +40,13 @@ class Admission:
 
     def is_own(self, order: Assign) -> bool:
         """Whether the planner that made the task's plan gave the order, before or after the plan."""
+        return order.task == self._plan.task and self.is_of_planner(order)
+
+    def is_of_planner(self, order: Assign) -> bool:
+        """As `is_own`, for any task."""
         plan = self._plan
         process = plan.share.process if plan.share is not None else ""
-        if (order.run, order.process, order.task) != (plan.run, process, plan.task):
+        if (order.run, order.process) != (plan.run, process):
             return False
         return hmac.compare_digest(prove(order, plan.secret).proof.encode(), order.proof.encode())
 

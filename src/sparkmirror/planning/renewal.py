@@ -91,14 +91,14 @@ def end_epoch(
 
 
 def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
-    """The planner's orders to the task since its epoch began, oldest first. Raises ClusterError."""
+    """The planner's orders to the task and to others since its epoch began, oldest first. Raises ClusterError."""
     where = TopicPartition(flow.ledger_topics.commands, 0)
     with open_tail(flow.target, "orders", [where]) as tail:
         tail.seek(where, plan.commands_from)
         commands = [decode_command(record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
     admission = Admission(plan, flow.should_replicate)
-    orders = [one for one in commands if isinstance(one, Assign) and admission.is_own(one)]
-    return [replace(one, add=admission.admit(one)) for one in orders]
+    orders = [one for one in commands if isinstance(one, Assign) and admission.is_of_planner(one)]
+    return [replace(one, add=admission.admit(one)) if one.task == plan.task else one for one in orders]
 
 
 def follow_orders(
@@ -110,20 +110,21 @@ def follow_orders(
     """The plan with all orders applied, and their generation, so that the task does not obey them again.
 
     An order to release a partition that the ledger does not show as released is still to be obeyed, or no task would
-    get the partition: the plan then has the generation before that order.
+    get the partition: the plan then has the generation before that order. Where the planner has given the partition to
+    another task since, it had seen the release, which a cut of the ledger may have taken.
     """
     holds: dict[TopicPartition, Assigned] = {item.partition: item for item in plan.assigned}
     topics, generation, is_whole = dict(plan.topics), plan.generation, True
     given_at = {item.partition: order.generation for order in orders for item in order.add}
     for order in orders:
-        if order.generation <= plan.generation:
+        if order.task != plan.task or order.generation <= plan.generation:
             continue
         holds |= {item.partition: item for item in order.add if item.partition not in holds}
         topics |= order.topics
         for where in order.release:
-            came_back = given_at.get(where, 0) > order.generation
+            was_given = given_at.get(where, 0) > order.generation
             record = ledger.get(where)
-            if came_back or (
+            if was_given or (
                 record is not None and _has_left(record, plan.task, order.generation, is_position_whole(where))
             ):
                 holds.pop(where, None)

@@ -85,6 +85,14 @@ def test_a_partition_that_came_back_is_held_again() -> None:
     )
 
 
+def test_a_partition_that_another_task_was_given_is_not_read_again_though_a_cut_took_its_release() -> None:
+    """Two tasks would mirror it side by side until the epoch ends."""
+    given = Assign("run", 13, 0, add=(Assigned(FIRST, 9), Assigned(THIRD, 0)))
+    orders = [Assign("run", 12, 1, release=(FIRST,)), given]
+    plan = follow_orders(PLAN, orders, {FIRST: stored(10)}, whole)
+    assert (held(plan), plan.generation) == ([], 12)
+
+
 class World:
     """Clusters of which one has lost a topic: `SECOND` has no start. In `left_open` a former task has something open
     that cannot be ended now. All else of a renewal passes."""
