@@ -142,6 +142,21 @@ def test_our_record_adds_epoch_and_id_until_somebody_else_mirrors(
     changes_until(reader, ORDERS, Position(130))
 
 
+def test_our_record_counts_where_connects_topic_has_none(
+    target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
+) -> None:
+    """An unclean election has cut it. A partition that began by auto.offset.reset then could leave records out."""
+    known = Position(100, ((5, 0),), UUID(int=7))
+    writer = producer(target)
+    value = positions.encode_value(PositionRecord(known, generation=2, task=1))
+    writer.produce(topics.positions, key=positions.encode_key(alias, ORDERS), value=value)
+    assert writer.flush(30) == 0
+    assert reader.read_to_end() == {ORDERS: known}
+    writer.produce(topics.offsets, key=connect.encode_key(Connector.of_dedicated_mode(alias), ORDERS), value=None)
+    assert writer.flush(30) == 0
+    changes_until(reader, ORDERS, None)
+
+
 def test_new_positions_and_deletions_are_tailed(
     target: Cluster, topics: LedgerTopics, alias: str, reader: LedgerReader
 ) -> None:

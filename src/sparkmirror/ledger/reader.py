@@ -44,6 +44,7 @@ class LedgerReader:
         self._producer_key = producer_key(connector.source_alias)
         self._copies = Copies({}, set())
         self._told: set[bytes] = set()
+        self._lacking: set[TopicPartition] = set()
         self._topics = topics
         self.partitions = _partitions(target, topics, is_ours_needed=is_ours_needed)
         self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self.partitions)
@@ -81,6 +82,7 @@ class LedgerReader:
             if hint := _name_open(target, self.partitions):
                 raise ClusterUnreachable(silence.args[0], hint) from silence
             raise
+        self._tell_lacking()
         return self.view.positions
 
     def poll(self, timeout_seconds: float) -> dict[TopicPartition, Position | None]:
@@ -111,6 +113,17 @@ class LedgerReader:
                 touched[partition] = None
         self._tell_doubtful()
         return list(touched)
+
+    def _tell_lacking(self) -> None:
+        """Log once which positions Connect's topic has lost."""
+        lacking = sorted(self.view.without_connect - self._lacking)
+        self._lacking.update(lacking)
+        if lacking:
+            log.warning(
+                "Topic %s has no position of %d partitions (%s, …), and %s has: the former was cut, or made again. "
+                "They go on from there. To have one begin by auto.offset.reset, write a tombstone under its key there.",
+                self._topics.offsets, len(lacking), lacking[0], self._topics.positions, extra={"event": "ledger-lacks"},
+            )  # fmt: skip
 
     def _tell_doubtful(self) -> None:
         """Log once which positions are ordered by their time."""

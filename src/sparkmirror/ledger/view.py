@@ -23,6 +23,8 @@ class LedgerView:
         self._connector = connector
         self._offsets: dict[TopicPartition, Position] = {}
         self._written_by: dict[TopicPartition, int] = {}
+        self._deleted: set[TopicPartition] = set()
+        """Partitions whose record of Connect's says that there is no position."""
         self.last_sequence = 0
         """The greatest in a mark (`ledger.copies`), of whatever generation: each task has its own."""
         self.records: dict[TopicPartition, PositionRecord] = {}
@@ -46,7 +48,7 @@ class LedgerView:
     @property
     def positions(self) -> dict[TopicPartition, Position]:
         """The position of each partition; partitions in `problems` are left out."""
-        found = ((partition, self.position(partition)) for partition in self._offsets)
+        found = ((partition, self.position(partition)) for partition in {**self._offsets, **self.records})
         return {partition: position for partition, position in found if position is not None}
 
     @property
@@ -60,11 +62,25 @@ class LedgerView:
         return self._unreadable_records | self._unreadable_offsets
 
     def position(self, partition: TopicPartition) -> Position | None:
-        """One partition's position; None if none is stored or the stored one cannot be read."""
+        """One partition's position; None if none is stored or the stored one cannot be read.
+
+        Where Connect's topic has no record of it, ours counts: that topic was cut, or made again.
+        """
         if partition in self._unreadable_offsets or partition in self._unreadable_records:
             return None
+        if self._lacks_connect(partition):
+            return self.records[partition].position
         generation = self._written_by.get(partition)
         return authoritative(self._offsets.get(partition), self.records.get(partition), generation)
+
+    @property
+    def without_connect(self) -> set[TopicPartition]:
+        """Partitions of which there is a record of ours, and none of Connect's, not even that of a deletion."""
+        return {partition for partition in self.records if self._lacks_connect(partition)}
+
+    def _lacks_connect(self, partition: TopicPartition) -> bool:
+        has_one = partition in self._offsets or partition in self._deleted or partition in self._unreadable_offsets
+        return partition in self.records and not has_one
 
     def is_whole(self, partition: TopicPartition) -> bool:
         """Whether Connect's record and ours of its position agree: one may still be on its way, or never come. A record
@@ -149,6 +165,7 @@ class LedgerView:
         self._unreadable_offsets.pop(partition, None)
         self._offsets.pop(partition, None)
         self._written_by.pop(partition, None)
+        self._deleted.discard(partition)
         headers = tuple(headers)
         try:
             offset = connect.decode_value(value)
@@ -160,7 +177,9 @@ class LedgerView:
                 f'{{"offset":N}} under the key {key}, or a tombstone: then it begins by auto.offset.reset.'
             )
             return
-        if position is not None:
+        if position is None:
+            self._deleted.add(partition)
+        else:
             self._offsets[partition] = position
         if (mark := Mark.read(headers)) is not None:
             self._written_by[partition] = mark.generation

@@ -1,4 +1,4 @@
-"""What a ledger's reader makes of an offsets topic that has grown, in whatever order its partitions come."""
+"""What a ledger's reader makes of an offsets topic that has grown, in any order of its partitions, or was cut."""
 
 from collections.abc import Sequence
 from itertools import permutations
@@ -13,10 +13,10 @@ from sparkmirror.kafka.tail import TailRecord
 from sparkmirror.ledger import connect
 from sparkmirror.ledger import reader as module
 from sparkmirror.ledger.copies import HEADER, Mark
-from sparkmirror.ledger.positions import encode_producer, producer_key
+from sparkmirror.ledger.positions import PositionRecord, encode_key, encode_producer, encode_value, producer_key
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Cluster, Connector, TopicPartition
+from sparkmirror.model import Cluster, Connector, Position, TopicPartition
 from sparkmirror.policy.partitioner import murmur2_partition
 
 OURS = Connector.of_dedicated_mode("A")
@@ -33,6 +33,9 @@ class Tail:
         self.records = list(records)
 
     def read_to_end(self, _seconds: float) -> list[TailRecord]:
+        return self.records
+
+    def read_to(self, ends: dict[TopicPartition, int], _seconds: float) -> list[TailRecord]:
         return self.records
 
     def close(self) -> None:
@@ -66,6 +69,22 @@ def test_the_newest_of_two_positions_counts(
         with LedgerReader(Cluster("B", {}), TOPICS, OURS) as reader:
             assert {where: position.offset for where, position in reader.read_to_end().items()} == {ORDERS: 500}
     assert ("has grown" in caplog.text) is is_said
+
+
+def test_positions_that_connects_topic_has_lost_are_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, key = TopicPartition(TOPICS.positions, 0), encode_key("A", ORDERS)
+    value = encode_value(PositionRecord(Position(20), generation=1, task=0))
+    monkeypatch.setattr(module, "_partitions", lambda *_, is_ours_needed: [home])
+    monkeypatch.setattr(module, "open_tail", lambda *_: Tail([TailRecord(home, 0, -1, key, value, ())]))
+    target: Any = SimpleNamespace(newest_ends=lambda _: SimpleNamespace(of=lambda _: 1))
+    with LedgerReader(Cluster("B", {}), TOPICS, OURS) as reader:
+        for _ in range(2):
+            assert reader.read_through(target) == {ORDERS: Position(20)}
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "has no position of 1 partitions (orders-3, …)" in said
+    assert TOPICS.offsets in said and TOPICS.positions in said
 
 
 def test_of_two_producers_that_are_read_at_once_the_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,20 @@ def test_a_tombstone_deletes_the_position() -> None:
     assert view.records == {}
 
 
+def test_where_connects_topic_has_lost_its_record_ours_counts() -> None:
+    """The partition would begin by auto.offset.reset else: with `latest`, records were lost without a word."""
+    view = LedgerView(MM2)
+    view.take_ours(OUR_KEY, ours(20))
+    assert view.without_connect == {ORDERS}
+    assert view.positions == {ORDERS: Position(20, ((3, 0),))}
+    assert not view.is_whole(ORDERS), "Connect's may be on its way"
+    view.take_connect(KEY, connect.encode_value(20))
+    assert view.without_connect == set()
+    view.take_connect(KEY, None)
+    assert view.without_connect == set(), "somebody has deleted it"
+    assert view.positions == {}
+
+
 def test_other_flows_in_the_same_topics_are_not_seen() -> None:
     view = LedgerView(MM2)
     assert (
