@@ -35,7 +35,7 @@ OFFSETS = (
     Mutation("the last offsets of a hole are written too", "policy/fillers.py",
              "hole.stop - _UNWRITTEN - end", "hole.stop - end", kept=True),
     Mutation("a loss is stored behind the hole that it leaves", f"{_PRODUCE}/aligned_offsets.py",
-             "if self._progress.awaits_gap(buffer):", "if False:", kept=True),
+             "if self._progress.gaps.awaits(buffer):", "if False:", kept=True),
     Mutation("of two stored producers the last counts", "ledger/view.py",
              "if value is None or self.offsets_producer is None:", "if True:", kept=True),
     Mutation("who comes to a hole behind another of its flow holds the partition", "kafka/offset_fillers.py",

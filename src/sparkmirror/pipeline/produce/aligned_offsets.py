@@ -115,7 +115,7 @@ class AlignedOffsets(AtLeastOnce):
         """Begin to fill the hole, once all before it is acknowledged: an answer offers the buffer again."""
         if not buffer.settled or hole.first != buffer.acknowledged:
             return
-        if self._progress.awaits_gap(buffer):
+        if self._progress.gaps.awaits(buffer):
             self._effects.append(BackOff(buffer, self._clock.monotonic() + _GAP_SECONDS))
             return
         buffer.rest()

@@ -251,7 +251,7 @@ class SequenceGate:
             extra={"event": "gap"},
         )
         beyond = (delivery.turns, delivery.next_offset) if action == CONTINUE else None
-        self._progress.record_gap(buffer, *found, DONE[action], turned.topic_id, beyond)
+        self._progress.gaps.add(buffer, *found, DONE[action], turned.topic_id, beyond)
         if action != CONTINUE:
             self._effects.append(Hold(buffer, _describe_loss(*found, lost, action)))
             return buffer

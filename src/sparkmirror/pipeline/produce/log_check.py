@@ -101,7 +101,7 @@ class TargetLogCheck:
         what = f"mirrored records are gone from the target ({cause}): the log of {known.topic} reached to offset"
         what = f"{what} {known.end} and goes on at {resumed}, {lost} are gone"
         log.warning("%s: %s.", buffer.source, what, extra={"event": "target-lost"})
-        self._progress.record_gap(buffer, cause, known.end, resumed, DONE[action], found.topic_id, ANYWHERE)
+        self._progress.gaps.add(buffer, cause, known.end, resumed, DONE[action], found.topic_id, ANYWHERE)
         if action != CONTINUE:
             return f"{what}; {what_next(action)}"
         buffer.extend(found)

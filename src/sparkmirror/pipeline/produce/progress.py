@@ -10,23 +10,24 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from uuid import UUID
 
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, encode_batch
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
-from sparkmirror.ledger import connect, gaps, map_records, positions
+from sparkmirror.ledger import connect, map_records, positions
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
-from sparkmirror.pipeline.produce.acked_position import FoundGap, Order, Place
+from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.gap_notes import GapNotes
 from sparkmirror.pipeline.produce.ledger_entries import Entry, LedgerHomes, Uncommitted, keep_all, lots_of
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.misplaced_notes import MisplacedNotes
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
+from sparkmirror.pipeline.produce.releases import Releases
 from sparkmirror.pipeline.produce.reports import Report
 
 _REST_SECONDS: Final = 5.0
@@ -67,20 +68,19 @@ class Progress:
         # What the ledger holds, or will once what is open is acknowledged.
         self._stored: dict[TopicPartition, Place] = {}
         self._extents: dict[TopicPartition, Extent | None] = {}
-        self._released: set[TopicPartition] = set()
+        self._releases = Releases()
         self.moved: dict[TopicPartition, None] = {}
         """Partitions whose position may differ from the stored one. Buffers add themselves."""
-        self._lost = lost
-        self._gapped: dict[TopicPartition, PartitionBuffer] = {}
-        self._open_gaps: set[TopicPartition] = set()
+        connector = options.connector
+        self.gaps = GapNotes(connector.source_alias, run, clock, lost, in_transactions=in_transactions)
         self._mapping = OffsetMapping(began_ms)
         self._unmapped: dict[TopicPartition, PartitionBuffer] = {}
         self._in_transactions = in_transactions
         self.uncommitted = Uncommitted()
         self._open, self._due_at = 0, 0.0
-        self._homes = LedgerHomes(options.topics, options.connector, offsets_partitions)
+        self._homes = LedgerHomes(options.topics, connector, offsets_partitions)
         self._refusing: dict[TopicPartition, PartitionBuffer] = {}
-        self.misplaced = MisplacedNotes(options.connector.source_alias, run, clock)
+        self.misplaced = MisplacedNotes(connector.source_alias, run, clock)
         self.buffers: dict[TopicPartition, PartitionBuffer] = {}
 
     def begin(self, generation: int) -> None:
@@ -92,19 +92,22 @@ class Progress:
         another end the next time (invariant 1)."""
         self._stored.pop(partition, None)
         self.moved[partition] = None
-        self._released.discard(partition)
+        self._releases.cancel(partition)
         self._mapping.close(partition)
 
     def release(self, partition: TopicPartition) -> None:
         """Store the partition's last position once more, marked as released: its next owner waits for that."""
-        self._released.add(partition)
+        self._releases.begin(partition)
         self.moved[partition] = None
         self._mapping.close(partition)
 
     def store_again(self) -> None:
-        """The ledger has lost what was stored, nobody knows how much: each position is stored once more."""
+        """The ledger has lost what was stored, nobody knows how much: each position is stored once more, of partitions
+        that the task has. At least once, a release that is under way comes to lie behind the loss."""
         self.moved.update(dict.fromkeys(self._stored))
         self._stored.clear()
+        if self._in_transactions:
+            self._releases.send_again()
 
     def turn(self, partition: TopicPartition) -> None:
         """The source's log was rewritten: a new chunk maps its offsets from here on."""
@@ -120,23 +123,6 @@ class Progress:
         """Note where the records of acknowledged batches went, for the translation of offsets."""
         for batch in batches:
             self._mapping.add(partition, batch, is_alone=is_alone)
-
-    def record_gap(
-        self,
-        buffer: PartitionBuffer,
-        cause: str,
-        expected: int,
-        resumed: int,
-        action: str,
-        topic_id: UUID,
-        beyond: Order | None,
-    ) -> None:
-        """The partition's log is not where it was left: stored before any position beyond it (invariant 1), and only
-        when the partition has got so far. `beyond` is as `FoundGap` has it."""
-        at_ms = self._clock.time_ns() // 1_000_000
-        gap = Gap(buffer.source, cause, expected, resumed, action, at_ms, topic_id, self._run)
-        buffer.find_gap(FoundGap(gap, beyond))
-        self._gapped[buffer.source] = buffer
 
     @property
     def flush_seconds(self) -> float:
@@ -156,6 +142,8 @@ class Progress:
     def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
         """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.
         `buffers` are those of source partitions whose data the transaction holds."""
+        if self._releases.are_in_doubt:
+            return True
         stored = ((self._stored.get(buffer.source), buffer.place) for buffer in buffers)
         return any(composed is None or composed.order > place.order for composed, place in stored)
 
@@ -181,7 +169,7 @@ class Progress:
         self._refusing = {home: box for home, box in self._refusing.items() if box.is_failed}
         _, own = self._homes.of_position(where)
         homes = [own, self._homes.positions]
-        if (gapped := self._gapped.get(where)) is not None and gapped.gaps:
+        if self.gaps.has_any(where):
             homes.append(self._homes.gaps)
         if where in self._mapping.cuts:
             homes.append(self._homes.maps)
@@ -199,7 +187,7 @@ class Progress:
         homes = self._homes
         if not self._can_take(home) or not self._can_take(homes.positions):
             return True
-        goes_first = [homes.gaps] if where in self._open_gaps else []
+        goes_first = [homes.gaps] if self.gaps.is_open(where) else []
         if where in self._mapping.cuts:
             goes_first.append(homes.maps)
         return any(not self._in_transactions or not self._can_take(one) for one in goes_first)
@@ -232,12 +220,13 @@ class Progress:
         """
         self._due_at = self._clock.monotonic() + self._options.flush_seconds
         lots: dict[TopicPartition, list[Entry]] = {}
-        has_gaps = self._add_gaps(lots)
+        if found := self.gaps.take(can_take=self._can_take(self._homes.gaps)):
+            lots[self._homes.gaps] = found
         if self.misplaced.are_due and self._can_take(self._homes.positions):
             lots.setdefault(self._homes.positions, []).extend(self.misplaced.take())
         composed = self._add_positions(lots, buffers, generation)
         self._add_maps(lots, composed, are_due=status is not None or not self._in_transactions)
-        if status and not (has_gaps and not self._in_transactions) and self._can_take(self._homes.status):
+        if status and not (found and not self._in_transactions) and self._can_take(self._homes.status):
             lots.setdefault(self._homes.status, []).extend(Entry(*report) for report in status)
         else:
             for report in status or ():
@@ -253,16 +242,20 @@ class Progress:
         for buffer in buffers:
             where = buffer.source
             place = buffer.reach if self._in_transactions else buffer.place
-            if self._stored.get(where) != place or where in self._released or self._is_outgrown(buffer):
+            is_stored, leaves = self._stored.get(where) == place, self._releases.is_due(where)
+            if (leaves or not is_stored or self._is_outgrown(buffer)) and not self._releases.has_left(where):
                 key, home = self._homes.of_position(where)
                 if self._must_wait(where, home):
-                    self._stored.pop(where, None)
+                    if not is_stored:
+                        self._stored.pop(where, None)
                     waiting.append(where)
                     continue
-                self._add_position(lots, buffer, place.position, generation, key, home)
+                released = leaves and (is_stored or self._in_transactions)
+                self._add_position(lots, buffer, place.position, generation, key, home, released=released)
                 self._stored[where] = place
+                if leaves and not released:
+                    waiting.append(where)
             composed.append(buffer)
-        self._released.intersection_update(waiting)
         self.moved.clear()
         self.moved.update(dict.fromkeys(waiting))
         return composed
@@ -286,60 +279,28 @@ class Progress:
         generation: int,
         key: bytes,
         home: TopicPartition,
+        *,
+        released: bool,
     ) -> None:
+        """At least once, a release goes alone, behind both records of its position: were one of several refused, the
+        others would show it as stored, and it came again when another task has the partition."""
         options, where = self._options, buffer.source
-        released = where in self._released
-        forget = partial(self._forget_position, where, released)
-        self._sequence += 1
-        headers = (
-            (positions.LOG_HEADER.encode(), positions.encode_log(position)),
-            Mark(generation, self._sequence).header(),
-        )
-        lots.setdefault(home, []).append(Entry(key, connect.encode_value(position.offset), forget, headers))
+        forget = partial(self._forget_position, where)
+        if not released or self._in_transactions:
+            self._sequence += 1
+            headers = (
+                (positions.LOG_HEADER.encode(), positions.encode_log(position)),
+                Mark(generation, self._sequence).header(),
+            )
+            lots.setdefault(home, []).append(Entry(key, connect.encode_value(position.offset), forget, headers))
         self._extents[where] = buffer.extent
         more = buffer.extent, buffer.keeps_offsets, buffer.sequence, buffer.coming_end
         record = PositionRecord(position, generation, self._task, released, self._run, *more)
-        value = positions.encode_value(record)
-        entry = Entry(positions.encode_key(options.connector.source_alias, where), value, forget)
-        lots.setdefault(self._homes.positions, []).append(entry)
-
-    def _add_gaps(self, lots: dict[TopicPartition, list[Entry]]) -> bool:
-        """Those that their partitions have reached, if they can be stored now; whether there were any."""
-        can_take = self._can_take(self._homes.gaps)
-        if can_take:
-            self._open_gaps.clear()
-        for where, buffer in list(self._gapped.items()):
-            due = [found for found in buffer.gaps if self._is_due(buffer, found)]
-            if due:
-                self._open_gaps.add(where)
-            if due and can_take:
-                self._add_gaps_of(lots, buffer, due)
-            if not buffer.gaps:
-                del self._gapped[where]
-        return self._homes.gaps in lots
-
-    def awaits_gap(self, buffer: PartitionBuffer) -> bool:
-        """Whether a loss is to be stored before the offsets that it has left are filled: a process that comes later
-        goes on behind them, and never meets it."""
-        return buffer.source in self._open_gaps or any(self._is_due(buffer, found) for found in buffer.gaps)
-
-    def _is_due(self, buffer: PartitionBuffer, found: FoundGap) -> bool:
-        if found.beyond is None:
-            return buffer.quiet
-        if buffer.keeps_offsets and buffer.settled and buffer.acknowledged >= found.gap.expected:
-            return True
-        return found.is_met((buffer.reach if self._in_transactions else buffer.place).order)
-
-    def _add_gaps_of(
-        self, lots: dict[TopicPartition, list[Entry]], buffer: PartitionBuffer, due: list[FoundGap]
-    ) -> None:
-        buffer.take_gaps(due)
-        for found in due:
-            gap = found.seen_from(buffer.acknowledged)
-            key, value = gaps.encode_key(self._options.connector.source_alias, gap), gaps.encode_value(gap)
-            forget, keep = partial(self._forget_gap, buffer, found), partial(self._lost, gap)
-            entry = Entry(key, value, forget, keep=keep, holds=partial(buffer.has_met, found))
-            lots.setdefault(self._homes.gaps, []).append(entry)
+        ours = positions.encode_key(options.connector.source_alias, where), positions.encode_value(record)
+        keep = partial(self._releases.keep, where) if released else None
+        lots.setdefault(self._homes.positions, []).append(Entry(*ours, forget, keep=keep))
+        if released:
+            self._releases.send(where)
 
     def _add_maps(
         self, lots: dict[TopicPartition, list[Entry]], buffers: list[PartitionBuffer], *, are_due: bool
@@ -359,15 +320,10 @@ class Progress:
             entry = Entry(key, value, forget, keep=self._mapping.kept(where, chunk))
             lots.setdefault(self._homes.maps, []).append(entry)
 
-    def _forget_position(self, where: TopicPartition, released: bool) -> None:
+    def _forget_position(self, where: TopicPartition) -> None:
         self._stored.pop(where, None)
         self.moved[where] = None
-        if released:
-            self._released.add(where)
-
-    def _forget_gap(self, buffer: PartitionBuffer, found: FoundGap) -> None:
-        buffer.return_gap(found)
-        self._gapped[buffer.source] = buffer
+        self._releases.forget(where)
 
     def _queue(self, target: TopicPartition, entries: list[Entry]) -> PartitionBuffer:
         buffer = self.buffers.get(target)
@@ -396,5 +352,5 @@ class Progress:
                 entry.forget()
         elif not self._in_transactions:
             keep_all(lot)
-            if buffer.target == self._homes.gaps:
-                self._due_at = 0.0  # the positions behind the gap
+            if buffer.target == self._homes.gaps or self._releases.are_due:
+                self._due_at = 0.0  # the positions behind the gap, the release behind its position

@@ -46,7 +46,7 @@ def test_fills_that_wait_for_a_dead_broker_do_not_keep_a_look_up_waiting(monkeyp
     background = Background(woken.set)
     options = AlignmentOptions(Cluster("B", {"bootstrap.servers": "127.0.0.1:9"}), MARKERS, "a-")
     plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0, attempt=0)
-    progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
+    progress: Any = SimpleNamespace(gaps=SimpleNamespace(awaits=lambda _: False))
     ledger_flush: Any = None
     metrics: Any = None
     aligned = AlignedOffsets(plan, progress, ledger_flush, options, background, deque(), metrics)
@@ -78,7 +78,7 @@ def test_a_hole_that_holds_something_else_holds_its_partition_and_is_noted(
     background = Background(woken.set)
     options = AlignmentOptions(Cluster("B", {"bootstrap.servers": "127.0.0.1:9"}), MARKERS, "a-")
     plan: Any = SimpleNamespace(producer_id=-1, producer_epoch=-1, task=0, attempt=0)
-    progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
+    progress: Any = SimpleNamespace(gaps=SimpleNamespace(awaits=lambda _: False))
     metrics: Any = SimpleNamespace(fills=lambda *_: None)
     nothing: Any = None
     aligned = AlignedOffsets(plan, progress, nothing, options, background, effects, metrics)
@@ -107,7 +107,7 @@ def test_a_hole_that_takes_more_than_one_piece_of_work_is_reported_until_it_is_f
     metrics.assigned(buffer.source)
     reports = Reports(metrics, {buffer.source: buffer}, "A", clock)
     board = StatusBoard("A", "run")
-    progress: Any = SimpleNamespace(awaits_gap=lambda _: False)
+    progress: Any = SimpleNamespace(gaps=SimpleNamespace(awaits=lambda _: False))
     ledger_flush: Any = None
     aligned = AlignedOffsets(plan, progress, ledger_flush, options, background, deque(), metrics)
 

@@ -117,6 +117,7 @@ class Ring:
 class NoProgress:
     def __init__(self) -> None:
         self.moved: dict[TopicPartition, None] = {}
+        self.gaps = self
 
     def adopt(self, *_: Any) -> None:
         """Positions are not this test's subject."""
@@ -127,7 +128,7 @@ class NoProgress:
     def release(self, *_: Any) -> None:
         """As above."""
 
-    def record_gap(self, *_: Any) -> None:
+    def add(self, *_: Any) -> None:
         """As above."""
 
 

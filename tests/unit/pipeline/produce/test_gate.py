@@ -52,11 +52,19 @@ class Peer:
         self.orders.append((slot, paused, offset, turns))
 
 
+class Gaps:
+    def __init__(self) -> None:
+        self.found: list[tuple[Any, ...]] = []
+
+    def add(self, buffer: PartitionBuffer, *gap: Any) -> None:
+        self.found.append((buffer.source, *gap))
+
+
 class Ledger:
     def __init__(self) -> None:
         self.adopted: list[TopicPartition] = []
         self.released: list[TopicPartition] = []
-        self.gaps: list[tuple[Any, ...]] = []
+        self.gaps = Gaps()
         self.moved: dict[TopicPartition, None] = {}
 
     def adopt(self, partition: TopicPartition, *_: Any) -> None:
@@ -68,13 +76,10 @@ class Ledger:
     def release(self, partition: TopicPartition) -> None:
         self.released.append(partition)
 
-    def record_gap(self, buffer: PartitionBuffer, *gap: Any) -> None:
-        self.gaps.append((buffer.source, *gap))
-
     @property
     def lost(self) -> list[int]:
         """Offsets that each gap leaps over, of those that lead back less than none."""
-        return [resumed - expected for _, _, expected, resumed, *_ in self.gaps]
+        return [resumed - expected for _, _, expected, resumed, *_ in self.gaps.found]
 
 
 class Desk:
@@ -249,7 +254,7 @@ def test_a_gap_that_does_not_lead_on_from_here_is_left_alone() -> None:
     desk = Desk()
     assert desk.gap(90, 150) is None
     assert desk.gap(120, 150) is None
-    assert (desk.buffer.position, desk.ledger.gaps) == (100, [])
+    assert (desk.buffer.position, desk.ledger.gaps.found) == (100, [])
 
 
 def test_after_a_gap_the_old_logs_epoch_is_forgotten() -> None:
@@ -266,7 +271,7 @@ def test_a_gap_that_leads_back_begins_where_this_end_stands_not_where_its_reader
     desk.run(100, 140)
     assert desk.send_all() == list(range(100, 140))
     assert desk.gap(120, 0, "recreated", turns=1) is desk.buffer
-    assert [gap[1:4] for gap in desk.ledger.gaps] == [("recreated", 140, 0)]
+    assert [gap[1:4] for gap in desk.ledger.gaps.found] == [("recreated", 140, 0)]
 
 
 def test_a_topic_created_again_starts_where_the_old_one_stood_until_its_gap_row_comes() -> None:
@@ -401,7 +406,7 @@ def test_a_fault_is_over_when_its_reader_says_so() -> None:
 def test_a_gap_is_recorded_with_what_was_done() -> None:
     desk = Desk(start=100)
     desk.gap(100, 130)
-    assert desk.ledger.gaps == [(WHERE, "retention", 100, 130, "went on", NEW_LOG, (0, 130))]
+    assert desk.ledger.gaps.found == [(WHERE, "retention", 100, 130, "went on", NEW_LOG, (0, 130))]
 
 
 @pytest.mark.parametrize(
@@ -417,7 +422,7 @@ def test_a_partition_that_may_lose_nothing_stays_where_it_stood(policy: str, don
     (held,) = desk.effects
     assert isinstance(held, Hold) and held.buffer is desk.buffer
     assert words in held.reason
-    assert desk.ledger.gaps == [(WHERE, "retention", 100, 130, done, NEW_LOG, None)]
+    assert desk.ledger.gaps.found == [(WHERE, "retention", 100, 130, done, NEW_LOG, None)]
     assert desk.buffer.position == 100
 
 
@@ -456,7 +461,7 @@ def test_a_log_that_was_cut_behind_this_end_goes_on_without_a_loss() -> None:
     assert desk.gap(100, 100, "", turns=2) is None, "told of a turn that this end has not taken"
     told = gap_payload("")
     assert desk.gate.take_gap(delivery("gap", 100, 100, told, None, turns=2)) is desk.buffer
-    assert (desk.buffer.state, desk.buffer.turns, desk.ledger.gaps) == (State.FLOWING, 2, [])
+    assert (desk.buffer.state, desk.buffer.turns, desk.ledger.gaps.found) == (State.FLOWING, 2, [])
 
 
 def test_a_refused_run_of_a_partition_without_a_slot_begins_the_task_again() -> None:

@@ -93,7 +93,7 @@ def acknowledge(sent: list[tuple[PartitionBuffer, Batch]]) -> None:
 
 
 def find_gap(progress: Progress, buffer: PartitionBuffer, expected: int = 50, resumed: int = 100) -> None:
-    progress.record_gap(buffer, "retention", expected, resumed, "went on", TOPIC_ID, (0, resumed))
+    progress.gaps.add(buffer, "retention", expected, resumed, "went on", TOPIC_ID, (0, resumed))
 
 
 def store(progress: Progress, buffer: PartitionBuffer) -> dict[TopicPartition, list[Record]]:
@@ -197,15 +197,108 @@ def test_a_release_is_stored_though_the_position_did_not_move() -> None:
     assert store(progress, buffer) == {}
 
 
-def test_what_the_ledger_refused_is_composed_again() -> None:
-    """Also a release, which the partition's next owner waits for."""
+def refuse(ledger: PartitionBuffer, batch: Batch) -> None:
+    batch.waiting = False
+    ledger.rewind()
+
+
+def released_in(stored: dict[TopicPartition, list[Record]]) -> list[bool]:
+    """Of each record of ours, whether it is a release."""
+    return [record.released for one in stored.get(POSITIONS, []) if (record := positions.decode_value(one.value))]
+
+
+def test_a_release_goes_alone_behind_both_records_of_its_position() -> None:
+    """Connect's record may be refused where ours stands: a release that was seen then came again, when another task
+    has the partition."""
     progress = new_progress(ORDERS)
+    buffer = at(ORDERS, 42)
+    store(progress, buffer)
+    buffer.move_to(50, buffer.lineage)
     progress.release(ORDERS)
+    first = hand_out(progress.compose([buffer], 9, None))
+    assert released_in(records_of(first)) == [False]
+    for ledger, batch in first:
+        if ledger.target == POSITIONS:
+            ledger.succeed(batch)
+        else:
+            refuse(ledger, batch)
+    again = hand_out(progress.compose([buffer], 9, None))
+    assert released_in(records_of(again)) == [False], "it waits until Connect's record stands"
+    acknowledge(again)
+    assert progress.due(time.monotonic()), "and no longer"
+    last = store(progress, buffer)
+    assert last.keys() == {POSITIONS}
+    assert released_in(last) == [True]
+    assert store(progress, buffer) == {}
+
+
+def test_a_release_that_was_refused_is_stored_again() -> None:
+    progress = new_progress(ORDERS)
+    buffer = at(ORDERS, 42)
+    store(progress, buffer)
+    progress.release(ORDERS)
+    for ledger, batch in hand_out(progress.compose([buffer], 9, None)):
+        refuse(ledger, batch)
+    assert released_in(store(progress, buffer)) == [False]
+    assert released_in(store(progress, buffer)) == [True]
+
+
+def test_where_the_ledger_was_cut_a_partition_that_has_left_is_not_stored_again() -> None:
+    """Another task has it by then, and is further."""
+    stays = TopicPartition("orders", 4)
+    progress = new_progress(ORDERS, stays)
+    buffers = [at(ORDERS, 42), at(stays, 7)]
+    for buffer in buffers:
+        store(progress, buffer)
+    progress.release(ORDERS)
+    store(progress, buffers[0])
+    progress.store_again()
+    keys = [record.key for record in records_of(hand_out(progress.compose(buffers, 9, None)))[POSITIONS]]
+    assert keys == [positions.encode_key("A", stays)]
+
+
+def test_a_partition_that_comes_back_is_stored_again() -> None:
+    progress = new_progress(ORDERS)
+    buffer = at(ORDERS, 42)
+    store(progress, buffer)
+    progress.release(ORDERS)
+    store(progress, buffer)
+    progress.adopt(ORDERS)
+    assert released_in(store(progress, buffer)) == [False]
+
+
+def test_in_transactions_a_release_that_may_be_lost_is_stored_again_before_the_commit() -> None:
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), task=2, offsets_partitions=25, in_transactions=True)
+    progress.adopt(ORDERS)
+    buffer = at(ORDERS, 42)
+    progress.release(ORDERS)
+    assert released_in(store(progress, buffer)) == [True]
+    assert not progress.is_untrue([])
+    progress.store_again()
+    assert progress.is_untrue([]), "what is open has lost it, perhaps"
+    assert released_in(store(progress, buffer)) == [True]
+    assert not progress.is_untrue([])
+    progress.commit()
+    progress.store_again()
+    assert store(progress, buffer) == {}, "another task has it by now"
+
+
+def test_a_release_of_an_aborted_transaction_is_stored_again() -> None:
+    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), task=2, offsets_partitions=25, in_transactions=True)
+    progress.adopt(ORDERS)
+    buffer = at(ORDERS, 42)
+    progress.release(ORDERS)
+    assert released_in(store(progress, buffer)) == [True]
+    progress.roll_back()
+    assert released_in(store(progress, buffer)) == [True]
+
+
+def test_what_the_ledger_refused_is_composed_again() -> None:
+    progress = new_progress(ORDERS)
     buffer = at(ORDERS, 42)
     sent = hand_out(progress.compose([buffer], 9, [REPORT]))
-    for ledger_buffer, batch in sent:
-        batch.waiting = False
-        ledger_buffer.rewind()
+    for ledger, batch in sent:
+        refuse(ledger, batch)
     assert progress.settled
     again = hand_out(progress.compose([buffer], 9, [REPORT]))
     assert {o.target: [(r.key, r.value) for r in decode_records(b.data)] for o, b in again} == {
@@ -241,9 +334,8 @@ def test_status_records_go_with_the_positions_and_are_due_again_if_they_are_refu
     sent = hand_out(progress.compose([], 1, [report]))
     (record,) = records_of(sent)[STATUS]
     assert (record.key, record.value) == (b"key", b"told")
-    for ledger_buffer, batch in sent:
-        batch.waiting = False
-        ledger_buffer.rewind()
+    for ledger, batch in sent:
+        refuse(ledger, batch)
     assert forgotten == ["told"]
 
 
@@ -502,7 +594,7 @@ def test_a_gap_before_which_a_partition_is_held_begins_where_that_comes_to_rest(
         fill(buffer, first, first + 2)
     batch = buffer.next_batch(1, 0)
     assert batch is not None
-    progress.record_gap(buffer, "retention", 54, 100, "partition paused", TOPIC_ID, None)
+    progress.gaps.add(buffer, "retention", 54, 100, "partition paused", TOPIC_ID, None)
     buffer.hold("records are lost")
     assert gaps_stored(progress, buffer) == []
     buffer.succeed(batch)
@@ -515,7 +607,7 @@ def test_a_partition_that_is_held_before_its_log_was_cut_has_lost_nothing() -> N
     progress = new_progress(ORDERS)
     buffer = at(ORDERS, 50)
     fill(buffer, 50, 60)
-    progress.record_gap(buffer, "truncated", 60, 57, "partition paused", TOPIC_ID, None)
+    progress.gaps.add(buffer, "truncated", 60, 57, "partition paused", TOPIC_ID, None)
     buffer.hold("records are lost")
     buffer.rewind()
     assert gaps_stored(progress, buffer) == [(57, 57)]

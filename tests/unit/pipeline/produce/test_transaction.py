@@ -342,7 +342,7 @@ def test_a_gap_is_not_committed_before_which_the_target_has_refused_records(desk
     buffer = desk.fill(ORDERS, 0, 3)
     batch = desk.send(buffer)
     assert batch is not None
-    desk.progress.record_gap(buffer, "retention", 3, 10, "went on", TOPIC_ID, (0, 10))
+    desk.progress.gaps.add(buffer, "retention", 3, 10, "went on", TOPIC_ID, (0, 10))
     buffer.accept(QueuedRecords(memoryview(b""), 3, 10, lambda: None))
     desk.poll(INTERVAL)
     assert TOPICS.gaps in {where.topic for where in desk.send_ledger()}
