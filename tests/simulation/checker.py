@@ -46,16 +46,21 @@ class Checker:
         self._arrived: dict[TopicPartition, Folded[list[tuple[bytes, int]]]] = {}
         self._of_sleepers: dict[tuple[UUID, TopicPartition, int], tuple[Process, float]] = {}
         """Places, by the target's topic id, of what processes that have slept have sent, and when."""
-        scene.target.appends.append(self._note_sleeper)
+        self._of_replaced: set[tuple[UUID, TopicPartition, int]] = set()
+        """Places of what mirrors have sent since the next one was started."""
+        scene.target.appends.append(self._note_sender)
         scene.world.recorded.append(self._hear_recorded)
         scene.world.mapped.append(self._hear_mapped)
 
-    def _note_sleeper(self, partition: Partition, process: Process | None) -> None:
-        if process is not None and process.was_held and partition.where.topic == self._scene.remote:
-            number, last = partition.where.partition, partition.log.batches[-1]
-            where, log = TopicPartition("orders", number), self._remote_id()
-            sent = process, self._scene.world.now
-            self._of_sleepers.update({(log, where, record.offset): sent for record in last.records})
+    def _note_sender(self, partition: Partition, process: Process | None) -> None:
+        if process is None or partition.where.topic != self._scene.remote:
+            return
+        where, log = TopicPartition("orders", partition.where.partition), self._remote_id()
+        places = [(log, where, record.offset) for record in partition.log.batches[-1].records]
+        if process.was_held:
+            self._of_sleepers.update(dict.fromkeys(places, (process, self._scene.world.now)))
+        if not process.name.startswith(f"{self._scene.mirrors[-1].name} "):
+            self._of_replaced.update(places)
 
     def _remote_id(self) -> UUID:
         topic = self._scene.target.topics.get(self._scene.remote)
@@ -329,9 +334,12 @@ class Checker:
         """What was passed as aborted, until a cut took the marker away and another one committed it, may come late. So
         may what was under way when the target's log was cut, or when the next one began, which knows no producer; where
         the marker that aborted it is cut off, it may also come twice. At least once a process that has slept sends what
-        it had under way of the source's former log behind what its successor has sent of the next one."""
+        it had under way of the source's former log behind what its successor has sent of the next one. One that is
+        replaced while it runs sends side by side with its successor, and one of them may have read before a cut of the
+        source what the other one read behind it."""
         seen: set[int] = set()
-        latest, of_latest, log = -1, NO_TOPIC_ID, self._remote_id()
+        at_least_once, log = not self._scene.script.exactly_once, self._remote_id()
+        latest, of_latest, is_of_replaced = -1, NO_TOPIC_ID, False
         for record, offset in arrived:
             rank, is_in_order = record.rank, truth.is_in_order(record, offset)
             if rank in seen:
@@ -342,12 +350,15 @@ class Checker:
             seen.add(rank)
             if not is_in_order:
                 continue
-            is_late = not self._scene.script.exactly_once and (log, where, offset) in self._of_sleepers
-            if rank < latest and not (record.may_be_passed or (is_late and record.topic_id != of_latest)):
+            place = log, where, offset
+            is_late = at_least_once and place in self._of_sleepers and record.topic_id != of_latest
+            replaced = place in self._of_replaced
+            is_beside = at_least_once and record.is_truncated and (replaced or is_of_replaced)
+            if rank < latest and not (record.may_be_passed or is_late or is_beside):
                 self.fail(f"{where}: record {rank} comes after record {latest}")
                 return
             if rank > latest:
-                latest, of_latest = rank, record.topic_id
+                latest, of_latest, is_of_replaced = rank, record.topic_id, replaced
 
     def _may_come_again(self, one: Written) -> bool:
         """What a cut has taken from the source, a former leader has still that is cut off from the others, or wakes up:

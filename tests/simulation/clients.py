@@ -204,7 +204,8 @@ class SimTail:
             partition = self._cluster.partition(where)
             if partition is None or not self._leads(where):
                 continue
-            log, at = partition.log, max(self._at[where], partition.log.start)
+            log = partition.log
+            at = max(self._at[where], log.start) if self._at[where] <= log.end else log.start  # it was cut
             for one in log.read(at, self._end(log)):
                 if not one.is_control and not (one.is_aborted and self._committed):
                     found += [_record(where, record) for record in one.records if record.offset >= at]

@@ -12,6 +12,7 @@ from tests.simulation.cleaning import clean
 from tests.simulation.cluster import Cluster, Partition, Topic
 from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS
 from tests.simulation.left_out import LEFT_OUT_FAULTS
+from tests.simulation.log import PartitionLog
 from tests.simulation.network import SimSocket
 from tests.simulation.orders import LATER_ORDERS, ORDERS
 from tests.simulation.scheduler import Process
@@ -566,6 +567,27 @@ def _cut_unmapped(scene: "Scene", random: Random) -> str:
     return f"{_unclean_target(scene, random)}, and {partition.where} refuses all for {seconds} s"
 
 
+def _cut_ledger(scene: "Scene", random: Random) -> str:
+    """An unclean election takes positions that were acknowledged. A process that begins before they are stored again
+    goes on from older ones, and nothing can know: at least once, records come again. A release that nobody has followed
+    up stays: without it the partition waits for the next epoch."""
+    topic = scene.target.topics.get(random.choice((scene.ledger.offsets, scene.ledger.positions)))
+    if topic is None or scene.script.exactly_once or scene.script.kept is not None:
+        return ""
+    partition = random.choice([one for one in topic.partitions if one.log.end > one.log.start] or topic.partitions)
+    log = partition.log
+    cut = max(log.start, log.end - random.choice((1, 2, 5)), _end_of_releases(log))
+    scene.target.move_leader(partition, random.choice(_live(scene.target)), cut=cut)
+    return f"{partition.where} of the ledger is cut to {log.end} by an unclean election"
+
+
+def _end_of_releases(log: PartitionLog) -> int:
+    """Behind the last one that is the newest record of its key."""
+    newest = {record.key: record for one in log.batches if not one.is_control for record in one.records}
+    released = [at.offset for at in newest.values() if b'"released":true' in (at.value or b"")]
+    return max(released, default=log.start - 1) + 1
+
+
 def _refuse_turned(scene: "Scene", random: Random) -> str:
     """While a batch waits for the target's replicas, the source's log is cut, and what comes behind the cut is read;
     then the next leader on the target refuses all: the writer goes back before the cut."""
@@ -1034,6 +1056,7 @@ LATER_FAULTS: dict[str, FaultKind] = {
     "refuse turned": (1, _refuse_turned),
     "cut unmapped": (1, _cut_unmapped),
     "lose by policy": (1, _lose_by_policy),
+    "cut ledger": (1, _cut_ledger),
 }
 """These were added later; they come beside others, which stay as they were drawn."""
 EVERY_FAULT = (

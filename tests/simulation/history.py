@@ -265,7 +265,7 @@ class Scene:
             self.person.lift()
         if TOPIC not in self.source.topics:
             self.create_source()
-        if self.script.leaves_markers_out:
+        if self.script.leaves_markers_out or any(kind == "cut ledger" for _, kind in self.struck):
             for source in self.sources():
                 self.producers.write_batch(source)
         self.producers.heal()

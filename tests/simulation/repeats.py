@@ -75,11 +75,16 @@ class Repeats:
                 continue
             known, by = self._generations.setdefault((partition, key), (stored.generation, holder))
             is_later_holder = holder[0] == by[0] and holder[1] > by[1]
-            if stored.generation < known and not is_later_holder:
+            if stored.generation < known and not (is_later_holder or self._knows_no_fence(process)):
                 name = "nobody" if process is None else process.name
                 self._scene.checker.fail(f"{key.decode()}: {name} is of generation {stored.generation}, behind {known}")
             if stored.generation >= known:
                 self._generations[partition, key] = stored.generation, holder
+
+    def _knows_no_fence(self, process: Process | None) -> bool:
+        """Whether a cut of the ledger may have taken what keeps a replaced mirror's process out."""
+        is_cut = any(kind == "cut ledger" for _, kind in self._scene.struck)
+        return is_cut and process is not None and not process.name.startswith(f"{self._scene.mirrors[-1].name} ")
 
     def _judge(self, where: TopicPartition, process: Process, below: list[Written]) -> None:
         """Who has slept may have set the ledger back before it was read."""
@@ -94,6 +99,8 @@ class Repeats:
 
     def _lowest(self, where: TopicPartition, standing: Standing) -> int:
         """The lowest position since then, 0 where nobody can tell."""
+        if any(kind == "cut ledger" for _, kind in self._scene.struck):
+            return 0
         lowest, key = standing.positions[where].offset, connect.encode_key(self._scene.flow.connector, where)
         for partition, end in zip(self._offsets(), standing.ends, strict=False):
             if partition.log.is_compacted:
