@@ -42,8 +42,8 @@ _MOMENT_SECONDS, _LATE_SECONDS = 0.006, 0.6
 _AT, _AFTER = " @ ", " after "
 _PARTITIONS_MAX = 5
 _COMMITS_ON_TARGET_SHARE = 0.75
-_HOLDS = frozenset({"hold commits"})
-"""Faults of jobs that keep a commit from being restored in time."""
+_HOLDS = frozenset({"hold commits", *DRIVER_FAULTS})
+"""Faults of jobs and drivers that keep a commit from being restored in time."""
 EVENTS = ("data", "positions", "offsets", "gaps", "EndTxn", "marker", "InitProducerId", "written", "read", "command",
           "burst", "refused", "doubt", "away", "turned", "epoch")  # fmt: skip
 """At which a fault may strike: a batch that the target appends, a request of transactions, a record that the source's
