@@ -241,6 +241,11 @@ class WayBack:
         }
 
 
+def _returns_to(parted: KeptReturn, begins: Mapping[TopicPartition, int]) -> int | None:
+    """As far as a group may return, None where nobody knows: of a log that is strange to the other one, nothing."""
+    return begins[parted.partition] if parted.is_strange else parted.parts_at
+
+
 def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bool = False) -> WayBack:
     """Raises ClusterError if either cluster does not answer, or a leader of a partition that is there, and
     SparkMirrorError where nobody knows how far a partition was mirrored whose name stays. What the source
@@ -272,7 +277,7 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bo
         logs = _read_logs(target, home, names_stay=names_stay)
         outdated = {where for where in partitions if _is_of_former(state.maps, where, positions, topics)}
         kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
-        ends = {**source_ends, **{one.partition: one.parts_at for one in kept if one.parted}}
+        ends = {**source_ends, **{one.partition: _returns_to(one, source_begins) for one in kept if one.parted}}
         reached = {
             where: source_begins[where] if where in outdated else min(positions.get(where, end), end)
             for where, end in ends.items()

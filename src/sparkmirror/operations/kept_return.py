@@ -30,7 +30,8 @@ class KeptReturn:
     """A partition, with the ids of its topic on the old primary and on the other cluster. The reverse flow starts at
     `start`, the end of the old primary's log; `parted` says in a clause why it does not, "" where it does, and
     `parts_at` the offset from which on the logs differ, None where they do not, or that is not known. The other
-    cluster's log ends at `away_end`."""
+    cluster's log ends at `away_end`. `is_strange` says that nothing shows that the old primary's log was ever mirrored:
+    no record is the same."""
 
     partition: TopicPartition
     start: int
@@ -39,6 +40,7 @@ class KeptReturn:
     parted: str = ""
     parts_at: int | None = None
     away_end: int = 0
+    is_strange: bool = False
 
     def as_json(self) -> dict[str, Any]:
         where = {"topic": self.partition.topic, "partition": self.partition.partition}
@@ -112,8 +114,10 @@ def look_at_kept(
                 continue
             home, away = here[where.topic], there[where.topic]
             stored = _stored(ledger.view.records.get(where), home, away)
-            parted, parts_at = _compare(flow, source, target, where, ends, stored)
-            yield KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted, parts_at, ends.away)
+            common = Common()
+            parted, parts_at = _compare(flow, source, target, where, ends, stored, common)
+            is_strange = bool(parted) and not (common.count or stored)
+            yield KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted, parts_at, ends.away, is_strange)
 
 
 def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | None:
@@ -124,15 +128,21 @@ def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | No
 
 
 def _compare(
-    flow: FlowConfig, source: Admin, target: Admin, where: TopicPartition, ends: Ends, stored: int | None
+    flow: FlowConfig,
+    source: Admin,
+    target: Admin,
+    where: TopicPartition,
+    ends: Ends,
+    stored: int | None,
+    common: Common,
 ) -> tuple[str, int | None]:
     """Where they differ within what the flow had the same, one of them was cut and written again: then more and more
-    before that is compared, until a part of it is the same."""
+    before that is compared, until a part of it is the same. What is, is counted in `common`."""
     is_committed, back = flow.consumer.isolation_level == "read_committed", _LOOK_BACK
     if why := why_unknown(source.alias, target.alias, ends, stored):
         return why, ends.home
     while True:
-        offsets, common = offsets_to_compare(ends, stored, back), Common()
+        offsets = offsets_to_compare(ends, stored, back)
         if offsets.stop - offsets.first > PROVED_MAX:
             return f"no position tells whether the logs are the same up to {offsets.stop}, and they are long", None
         if offsets.first == offsets.stop:

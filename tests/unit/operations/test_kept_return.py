@@ -134,11 +134,15 @@ def test_a_record_of_the_reverse_flow_travels_through_the_journal_as_text(monkey
     assert isinstance(decode_value(move["record"].encode()), PositionRecord)
 
 
-@pytest.mark.parametrize(("cut_at", "parts_at"), [(5_000, 5_000), (19_500, 19_500), (0, 0)])
+@pytest.mark.parametrize(
+    ("cut_at", "is_vouched_for", "is_strange"),
+    [(5_000, True, False), (19_500, True, False), (0, True, False), (5_000, False, False), (0, False, True)],
+)
 def test_a_log_that_was_cut_and_written_again_parts_where_it_was_cut(
-    monkeypatch: pytest.MonkeyPatch, cut_at: int, parts_at: int
+    monkeypatch: pytest.MonkeyPatch, cut_at: int, is_vouched_for: bool, is_strange: bool
 ) -> None:
-    """However far that is below the position, up to which the flow once had both logs the same."""
+    """However far that is below the position, up to which the flow once had both logs the same. Without a position, and
+    without one record that is the same, nothing shows that one log was ever a copy of the other."""
     ends = {"A": 20_000, "B": 30_000}
 
     def read(alias: str, _: object, first: int, stop: int, **__: bool) -> Iterator[OwnedBatch]:
@@ -158,11 +162,13 @@ def test_a_log_that_was_cut_and_written_again_parts_where_it_was_cut(
         ))  # fmt: skip
 
     view = LedgerView(Connector.of_dedicated_mode("A"))
-    record = PositionRecord(Position(30_000, topic_id=HOME), 1, 0, extent=Extent("orders", AWAY, 30_000))
-    view.records[ORDERS] = record
+    extent = Extent("orders", AWAY, 30_000)
+    record = PositionRecord(Position(30_000, topic_id=HOME), 1, 0, extent=extent, is_aligned=True)
+    if is_vouched_for:
+        view.records[ORDERS] = record
     monkeypatch.setattr(kept_return, "read_owners", read)
     monkeypatch.setattr(
         kept_return, "LedgerReader", lambda *_: nullcontext(SimpleNamespace(read_through=lambda _: {}, view=view))
     )
     (found,) = look_at_kept(flow_of("preserve.offsets.enabled = true"), cluster("A"), cluster("B"), [ORDERS])
-    assert (found.parts_at, found.start, found.away_end) == (parts_at, 20_000, 30_000)
+    assert (found.parts_at, found.start, found.away_end, found.is_strange) == (cut_at, 20_000, 30_000, is_strange)
