@@ -122,7 +122,8 @@ class TaskPlan:
     `topics` its partitions by topic, by which tasks share them; `orders` are the operator's so far. `share` is set
     where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task` is
     the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer id
-    and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an attempt before this
+    and epoch of a second one. `release` are partitions among `assigned` that it is ordered to let go of, and no ledger
+    shows that it has. `sizing` says why the flow has so many tasks. `marks_from` is what an attempt before this
     one has marked its last position with (`ledger.copies`); `attempt` counts those before.
     """
 
@@ -148,6 +149,7 @@ class TaskPlan:
     sizing: str = ""
     marks_from: int = 0
     attempt: int = 0
+    release: tuple[TopicPartition, ...] = ()
 
 
 Assignment = Mapping[int, frozenset[TopicPartition]]

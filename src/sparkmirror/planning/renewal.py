@@ -107,14 +107,15 @@ def follow_orders(
     ledger: Mapping[TopicPartition, PositionRecord],
     is_position_whole: Callable[[TopicPartition], bool],
 ) -> TaskPlan:
-    """The plan with all orders applied, and their generation, so that the task does not obey them again.
+    """The plan with all orders applied, and their generation, so that the task does not obey them again: what came and
+    went since would come as it stood then, and its release would store that place.
 
-    An order to release a partition that the ledger does not show as released is still to be obeyed, or no task would
-    get the partition: the plan then has the generation before that order. Where the planner has given the partition to
-    another task since, it had seen the release, which a cut of the ledger may have taken.
+    A release that the ledger does not show is still to be obeyed, or no task would get the partition: the plan has it.
+    Where the planner has given the partition to another task since, it had seen the release, which a cut of the ledger
+    may have taken.
     """
     holds: dict[TopicPartition, Assigned] = {item.partition: item for item in plan.assigned}
-    topics, generation, is_whole = dict(plan.topics), plan.generation, True
+    topics, generation, release = dict(plan.topics), plan.generation, list[TopicPartition]()
     given_at = {item.partition: order.generation for order in orders for item in order.add}
     for order in orders:
         if order.task != plan.task or order.generation <= plan.generation:
@@ -129,10 +130,10 @@ def follow_orders(
             ):
                 holds.pop(where, None)
             elif where in holds:
-                is_whole = False
-        if is_whole:
-            generation = order.generation
-    return replace(plan, assigned=tuple(holds[where] for where in sorted(holds)), topics=topics, generation=generation)
+                release.append(where)
+        generation = order.generation
+    assigned = tuple(holds[where] for where in sorted(holds))
+    return replace(plan, assigned=assigned, topics=topics, generation=generation, release=tuple(release))
 
 
 def _has_left(record: PositionRecord, task: int, generation: int, is_stored: bool) -> bool:

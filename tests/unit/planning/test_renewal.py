@@ -11,6 +11,7 @@ from tests.flows import flow_of
 from tests.manual_clock import ManualClock
 
 from sparkmirror.clock import Clock
+from sparkmirror.control.admission import Admission, prove
 from sparkmirror.control.assignment import Assigned, TaskPlan
 from sparkmirror.control.commands import Assign, Command, Restart, Share, decode_command, ends_epoch
 from sparkmirror.errors import FencedError
@@ -39,7 +40,7 @@ def whole(_: TopicPartition) -> bool:
 def test_a_release_of_which_one_record_is_missing_is_obeyed_again() -> None:
     orders = [Assign("run", 12, 1, release=(FIRST,))]
     ledger = {FIRST: stored(12, released=True)}
-    assert held(follow_orders(PLAN, orders, ledger, lambda _: False)) == [FIRST]
+    assert follow_orders(PLAN, orders, ledger, lambda _: False).release == (FIRST,)
     others = {FIRST: stored(14, task=0)}
     assert held(follow_orders(PLAN, orders, others, lambda _: False)) == [], "another task has it, whatever is missing"
 
@@ -73,7 +74,21 @@ def test_a_release_that_is_not_in_the_ledger_is_still_to_be_obeyed() -> None:
         Assign("run", 13, 1, add=(Assigned(THIRD, 0),)),
     ]
     plan = follow_orders(PLAN, orders, {FIRST: stored(11)}, whole)
-    assert (held(plan), plan.generation) == ([FIRST, SECOND, THIRD], 11)
+    assert (held(plan), plan.release, plan.generation) == ([FIRST, SECOND, THIRD], (FIRST,), 13)
+
+
+def test_what_came_and_went_while_a_release_stays_open_does_not_come_again() -> None:
+    """It would come as it stood then, and its release would store that place under the task that has it by now."""
+    orders = [
+        Assign("run", 11, 1, release=(FIRST,)),
+        Assign("run", 12, 1, add=(Assigned(SECOND, 1000),)),
+        Assign("run", 13, 1, release=(SECOND,)),
+        Assign("run", 14, 0, add=(Assigned(SECOND, 1500),)),
+    ]
+    plan = follow_orders(replace(PLAN, secret=b"s"), orders, {FIRST: stored(10)}, whole)
+    assert (held(plan), plan.release, plan.generation) == ([FIRST], (FIRST,), 13)
+    admission = Admission(plan, lambda _: True)
+    assert not any(admission.is_for_task(prove(order, b"s")) for order in orders)
 
 
 def test_a_partition_that_came_back_is_held_again() -> None:

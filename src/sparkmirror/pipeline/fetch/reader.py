@@ -101,6 +101,7 @@ class TaskReader:
 
     def batches(self) -> Iterator[list[Row]]:
         self._take_on(self._plan.assigned, self._plan.generation)
+        self._let_go(self._plan.release)
         self._throttle.share_out(self._partitions, time.monotonic())
         while True:
             rows = self._response_reader.take_rows()
