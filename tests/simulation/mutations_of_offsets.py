@@ -108,6 +108,6 @@ OFFSETS = (
     Mutation("of parted logs the last thousand offsets are compared", "operations/kept_return.py",
              "if differs_at is None or common.count or is_whole:", "if True:", kept=True),
     Mutation("logs without an offset in common count as the same on the way back", "operations/kept_return.py",
-             "if ends.home >= ends.away_begins or (stored is not None and stored >= ends.home):", "if True:",
+             "if ends.home > ends.away_begins or is_empty or (stored is not None and stored >= ends.home):", "if True:",
              kept=True),
 )  # fmt: skip

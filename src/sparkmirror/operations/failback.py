@@ -29,7 +29,7 @@ from sparkmirror.ledger.translate import TargetLogs, is_former
 from sparkmirror.model import NO_TOPIC_ID, Topic, TopicPartition, is_another_topic, plain
 from sparkmirror.operations.cluster_pair import mirrored_offsets, mirrored_partitions, whole_ledger
 from sparkmirror.operations.failover_snapshot import read_groups
-from sparkmirror.operations.kept_return import KeptReturn, look_at_kept
+from sparkmirror.operations.kept_return import KeptReturn, look_at_kept, return_bounds
 from sparkmirror.operations.reverse_ledger import ReverseLedger
 from sparkmirror.sync.offset_state import OffsetState, target_logs
 
@@ -241,17 +241,11 @@ class WayBack:
         }
 
 
-def _returns_to(parted: KeptReturn, begins: Mapping[TopicPartition, int]) -> int | None:
-    """As far as a group may return, None where nobody knows: of a log that is strange to the other one, nothing."""
-    return begins[parted.partition] if parted.is_strange else parted.parts_at
-
-
 def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bool = False) -> WayBack:
     """Raises ClusterError if either cluster does not answer, or a leader of a partition that is there, and
     SparkMirrorError where nobody knows how far a partition was mirrored whose name stays. What the source
-    alone has gives the reverse flow nothing to begin behind. A group returns to no place beyond the mirrored records of
-    the topic that the source has now: what the map knows may be of a former one; nor behind where kept logs part. With
-    `awaits_maps` it waits some seconds until the maps reach the positions: a mirror that runs stores them later."""
+    alone has gives the reverse flow nothing to begin behind. With `awaits_maps` it waits some seconds until the maps
+    reach the positions: a mirror that runs stores them later. How far groups may return is `return_bounds`."""
     partitions = mirrored_partitions(flow, source, by_any=True)
     ledger = whole_ledger(flow, target)
     positions = mirrored_offsets(flow, source, ledger)
@@ -276,13 +270,9 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bo
             _await_maps(state, of_map.values(), positions, topics)
         logs = _read_logs(target, home, names_stay=names_stay)
         outdated = {where for where in partitions if _is_of_former(state.maps, where, positions, topics)}
-        kept = look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys()))
-        ends = {**source_ends, **{one.partition: _returns_to(one, source_begins) for one in kept if one.parted}}
-        reached = {
-            where: source_begins[where] if where in outdated else min(positions.get(where, end), end)
-            for where, end in ends.items()
-            if where not in former and end is not None
-        }
+        kept = tuple(look_at_kept(flow, source, target, sorted(home.keys() - of_map.keys())))
+        bounds = return_bounds(source, source_ends, positions, outdated, kept)
+        reached = {where: end for where, end in bounds.items() if where not in former}
         alike = {remote: where for remote, where in home.items() if where.topic not in state.scattered}
         places = plan_home(read_groups(target, groups), alike, state.maps, logs, reached)
         lost = {*outdated, *former, *(where for where in partitions if _has_lost(state.maps, where, source_begins))}
@@ -305,7 +295,7 @@ def look_back(flow: FlowConfig, source: Admin, target: Admin, *, awaits_maps: bo
     moves = plan_home_moves([one for one in places if _is_same(one.home, topics, again)], on_source, active)
     ids = {name: topic.topic_id for name, topic in topics.items()}
     away_ids = {remote.topic: log.topic_id for remote, log in logs.items()}
-    return WayBack(divergence, places, moves, starts, interleaved, names_stay, tuple(kept), ids, away_ids)
+    return WayBack(divergence, places, moves, starts, interleaved, names_stay, kept, ids, away_ids)
 
 
 def _await_maps(

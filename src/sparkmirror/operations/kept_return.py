@@ -2,8 +2,8 @@
 clusters part. Called by `operations.failback`, for topics whose offsets are kept and whose names stay.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -30,8 +30,8 @@ class KeptReturn:
     """A partition, with the ids of its topic on the old primary and on the other cluster. The reverse flow starts at
     `start`, the end of the old primary's log; `parted` says in a clause why it does not, "" where it does, and
     `parts_at` the offset from which on the logs differ, None where they do not, or that is not known. The other
-    cluster's log ends at `away_end`. `is_strange` says that nothing shows that the old primary's log was ever mirrored:
-    no record is the same."""
+    cluster's log ends at `away_end`, and the old primary's begins at `home_begin`. `is_strange` says that nothing shows
+    that what the latter has was ever mirrored: no position, and no record that is the same."""
 
     partition: TopicPartition
     start: int
@@ -40,6 +40,7 @@ class KeptReturn:
     parted: str = ""
     parts_at: int | None = None
     away_end: int = 0
+    home_begin: int = 0
     is_strange: bool = False
 
     def as_json(self) -> dict[str, Any]:
@@ -76,7 +77,8 @@ def is_new_home(ends: Ends) -> bool:
 def why_unknown(home: str, away: str, ends: Ends, stored: int | None) -> str:
     """Why nobody knows whether the logs were the same up to the end of the old primary's, "" where they have offsets in
     common, or the flow had come so far."""
-    if ends.home >= ends.away_begins or (stored is not None and stored >= ends.home):
+    is_empty = ends.home == ends.home_begins and ends.home >= ends.away_begins
+    if ends.home > ends.away_begins or is_empty or (stored is not None and stored >= ends.home):
         return ""
     why = f"{home}'s log ends at offset {ends.home}, and {away}'s begins at {ends.away_begins}"
     return f"{why}: nobody knows whether they were the same"
@@ -116,8 +118,10 @@ def look_at_kept(
             stored = _stored(ledger.view.records.get(where), home, away)
             common = Common()
             parted, parts_at = _compare(flow, source, target, where, ends, stored, common)
-            is_strange = bool(parted) and not (common.count or stored)
-            yield KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted, parts_at, ends.away, is_strange)
+            is_compared = not parted or parts_at is not None
+            is_strange = is_compared and ends.home > ends.home_begins and not (common.count or stored)
+            found = KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted, parts_at, ends.away)
+            yield replace(found, home_begin=ends.home_begins, is_strange=is_strange)
 
 
 def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | None:
@@ -159,3 +163,20 @@ def _compare(
         if differs_at is None or common.count or is_whole:
             return why_parted(source.alias, target.alias, ends, differs_at)
         back *= _FURTHER
+
+
+def return_bounds(
+    source: Admin,
+    ends: Mapping[TopicPartition, int],
+    positions: Mapping[TopicPartition, int],
+    outdated: Collection[TopicPartition],
+    kept: Sequence[KeptReturn],
+) -> dict[TopicPartition, int]:
+    """As far as a group may return: to no place beyond the mirrored records of the topic that the source has now, as
+    what the map knows may be of a former one; nor behind where kept logs part. Of a log that is another one, or strange
+    to its copy, to the beginning. Partitions of which nobody knows are left out."""
+    strange = {one.partition: one.home_begin for one in kept if one.is_strange}
+    bounds = {**ends, **{one.partition: one.parts_at for one in kept if one.parted}, **strange}
+    known = {where: min(positions.get(where, end), end) for where, end in bounds.items() if end is not None}
+    begins = source.await_earliest_offsets(sorted(outdated)) if outdated else {}
+    return known | {where: begins[where] for where in known.keys() & set(outdated)}

@@ -70,6 +70,8 @@ def test_logs_without_an_offset_in_common_are_the_same_only_where_the_flow_had_c
     )
     assert why_unknown("A", "B", apart, 99) and not why_unknown("A", "B", apart, 100)
     assert not why_unknown("A", "B", Ends(0, 600, 500, 1000), None)
+    assert why_unknown("A", "B", Ends(0, 500, 500, 1000), None), "the last of one lies before the first of the other"
+    assert not why_unknown("A", "B", Ends(500, 500, 500, 1000), None), "nothing is there that could differ"
     assert is_new_home(Ends(0, 0, 500, 1000)) and not is_new_home(Ends(0, 0, 0, 1000)) and not is_new_home(apart)
 
 

@@ -22,6 +22,7 @@ from sparkmirror.ledger.view import LedgerView
 from sparkmirror.model import Position, Topic, TopicPartition
 from sparkmirror.operations import cluster_pair, failback
 from sparkmirror.operations.failback import WayBack, look_back
+from sparkmirror.operations.kept_return import KeptReturn
 
 KEEPS_NAMES = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 ORDERS, LATE = TopicPartition("orders", 0), TopicPartition("late", 0)
@@ -111,6 +112,25 @@ def look(clusters: tuple[Cluster, Cluster], known: MapView, monkeypatch: pytest.
         monkeypatch.setattr(failback, name, found)
     monkeypatch.setattr(cluster_pair, "LedgerReader", lambda *_: nullcontext(Ledger()))
     return lambda *lines: look_back(flow_of(*lines), source, target)
+
+
+@pytest.mark.parametrize(
+    ("kept", "returns_to"),
+    [
+        (KeptReturn(ORDERS, 100, HERE, THERE), 40),
+        (KeptReturn(ORDERS, 100, HERE, THERE, "the logs part at offset 30", 30), 30),
+        (KeptReturn(ORDERS, 100, HERE, THERE, "the logs part at offset 30", 30, home_begin=7, is_strange=True), 7),
+        (KeptReturn(ORDERS, 100, HERE, THERE, "the logs could not be compared"), None),
+    ],
+)
+def test_where_offsets_are_kept_each_partition_is_named_and_groups_return_no_further_than_the_logs_are_the_same(
+    look: Look, monkeypatch: pytest.MonkeyPatch, kept: KeptReturn, returns_to: int | None
+) -> None:
+    monkeypatch.setattr(failback, "look_at_kept", lambda *_: iter([kept]))
+    monkeypatch.setattr(failback, "mirrored_offsets", lambda *_: {ORDERS: 100})
+    found = look(f"{KEEPS_NAMES}\npreserve.offsets.enabled = true")
+    assert found.kept == (kept,)
+    assert found.moves == ({} if returns_to is None else {"g": {ORDERS: Committed(returns_to)}})
 
 
 def test_groups_return_and_the_reverse_flow_starts_behind_what_was_mirrored(look: Look) -> None:
