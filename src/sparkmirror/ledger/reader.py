@@ -44,7 +44,7 @@ class LedgerReader:
         self._producer_key = producer_key(connector.source_alias)
         self._copies = Copies({}, set())
         self._told: set[bytes] = set()
-        self._lacking: set[TopicPartition] = set()
+        self._is_begun = False
         self._topics = topics
         self.partitions = _partitions(target, topics, is_ours_needed=is_ours_needed)
         self.offsets_partitions = sum(partition.topic == topics.offsets for partition in self.partitions)
@@ -115,13 +115,12 @@ class LedgerReader:
         return list(touched)
 
     def _tell_lacking(self) -> None:
-        """Log once which positions Connect's topic has lost."""
-        lacking = sorted(self.view.without_connect - self._lacking)
-        self._lacking.update(lacking)
+        """Log which positions Connect's topic has lost: once all is read, later ones are on their way."""
+        lacking, self._is_begun = [] if self._is_begun else sorted(self.view.without_connect), True
         if lacking:
             log.warning(
                 "Topic %s has no position of %d partitions (%s, …), and %s has: the former was cut, or made again. "
-                "They go on from there. To have one begin by auto.offset.reset, write a tombstone under its key there.",
+                "They go on from there: `sparkmirror positions reset` sets them otherwise.",
                 self._topics.offsets, len(lacking), lacking[0], self._topics.positions, extra={"event": "ledger-lacks"},
             )  # fmt: skip
 

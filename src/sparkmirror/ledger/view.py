@@ -84,10 +84,11 @@ class LedgerView:
 
     def is_whole(self, partition: TopicPartition) -> bool:
         """Whether Connect's record and ours of its position agree: one may still be on its way, or never come. A record
-        of Connect's that does not count beside ours takes nothing away."""
+        of Connect's that does not count beside ours takes nothing away, and one that is lost is not missed beside a
+        release, which comes behind it, or with it in a transaction."""
         position, record = self._offsets.get(partition), self.records.get(partition)
         if position is None or record is None:
-            return False
+            return record is not None and record.released and self._lacks_connect(partition)
         return position.offset == record.position.offset or record.outdates(self._written_by.get(partition))
 
     def tenures(self) -> Iterator[Tenure]:

@@ -158,9 +158,10 @@ class _Changes:
         self._at_ms = time.time_ns() // 1_000_000
 
     def records(self, move: Move, plan: PositionPlan) -> Iterator[Placed]:
-        """The gap, Connect's record and SparkMirror's record; none where the position is readable and already the
-        new one."""
-        if move.after == move.before and move.partition not in plan.stored.problems:
+        """The gap, Connect's record and SparkMirror's record; none where the position is readable, in both records, and
+        already the new one."""
+        is_stored = move.partition not in plan.stored.problems and move.partition not in plan.stored.halved
+        if move.after == move.before and is_stored:
             return
         position = _position(move, plan)
         yield self._gap(move, plan, position.topic_id)

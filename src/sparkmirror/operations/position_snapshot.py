@@ -25,13 +25,14 @@ _SHOWN_MAX: Final = 5
 @dataclass(frozen=True, slots=True)
 class Standing:
     """One partition: its position (None: none is stored), and the source's log (None: not known). `problem` says why
-    a stored position cannot be read."""
+    a stored position cannot be read; `is_halved` is as in `Stored`."""
 
     partition: TopicPartition
     position: int | None
     begin: int | None
     end: int | None
     problem: str = ""
+    is_halved: bool = False
 
     @property
     def note(self) -> str:
@@ -42,6 +43,8 @@ class Standing:
             return "the source has no such log now, or does not tell"
         if self.position is None:
             return "begins by auto.offset.reset"
+        if self.is_halved:
+            return "Connect's topic has no record of it: set it, and MirrorMaker finds it too"
         if self.position < self.begin:
             return f"{self.begin - self.position} offsets are gone from the source"
         return "behind the end of the source's log" if self.position > self.end else ""
@@ -81,6 +84,8 @@ class Stored:
     problems: Mapping[TopicPartition, str]
     parted: frozenset[TopicPartition] = frozenset()
     """Those of which a person has accepted that their logs part: their offsets are not kept."""
+    halved: frozenset[TopicPartition] = frozenset()
+    """Those of which Connect's topic, which MirrorMaker reads, has no record."""
 
     @classmethod
     def read(cls, flow: FlowConfig, target: Admin, view: LedgerView) -> "Stored":
@@ -88,7 +93,7 @@ class Stored:
         names = {flow.remote_topic(where.topic) for where in view.accepted}
         there = target.list_topics(names) if names else {}
         parted = (one for one in view.accepted if view.has_accepted(one, there.get(flow.remote_topic(one.topic))))
-        return cls(view.positions, view.problems, frozenset(parted))
+        return cls(view.positions, view.problems, frozenset(parted), frozenset(view.without_connect))
 
 
 Places = Mapping[TopicPartition, int]
@@ -137,9 +142,12 @@ def list_standings(flow: FlowConfig, source: Admin, target: Admin, choice: Choic
     chosen = choice.select(known)
     begins, ends = source.earliest_offsets(chosen).known, source.latest_offsets(chosen).known
     return [
-        Standing(where, _offset(stored, where), begins.get(where), ends.get(where), stored.problems.get(where, ""))
+        Standing(
+            where, _offset(stored, where), begins.get(where), ends.get(where), stored.problems.get(where, ""),
+            where in stored.halved,
+        )
         for where in chosen
-    ]
+    ]  # fmt: skip
 
 
 def _offset(stored: Stored, where: TopicPartition) -> int | None:

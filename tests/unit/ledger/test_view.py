@@ -116,10 +116,14 @@ def test_where_connects_topic_has_lost_its_record_ours_counts() -> None:
     assert view.without_connect == {ORDERS}
     assert view.positions == {ORDERS: Position(20, ((3, 0),))}
     assert not view.is_whole(ORDERS), "Connect's may be on its way"
+    released = PositionRecord(Position(20, ((3, 0),)), generation=1, task=0, released=True)
+    view.take_ours(OUR_KEY, positions.encode_value(released))
+    assert view.is_whole(ORDERS), "a release comes behind Connect's, which is lost"
     view.take_connect(KEY, connect.encode_value(20))
     assert view.without_connect == set()
     view.take_connect(KEY, None)
     assert view.without_connect == set(), "somebody has deleted it"
+    assert not view.is_whole(ORDERS)
     assert view.positions == {}
 
 

@@ -192,6 +192,11 @@ class Progress:
             goes_first.append(homes.maps)
         return any(not self._in_transactions or not self._can_take(one) for one in goes_first)
 
+    def _can_release(self) -> bool:
+        """Whether a release can be stored that is due."""
+        due = self._releases.due
+        return any(not self._must_wait(where, self._homes.of_position(where)[1]) for where in due)
+
     # Composing.
 
     def commit(self) -> None:
@@ -352,5 +357,5 @@ class Progress:
                 entry.forget()
         elif not self._in_transactions:
             keep_all(lot)
-            if buffer.target == self._homes.gaps or self._releases.are_due:
+            if buffer.target == self._homes.gaps or self._can_release():
                 self._due_at = 0.0  # the positions behind the gap, the release behind its position

@@ -8,35 +8,31 @@ class Releases:
     """Behind a stored release nothing of its partition is stored any more: another task may have it by then."""
 
     def __init__(self) -> None:
-        self._due: set[TopicPartition] = set()
+        self.due: set[TopicPartition] = set()
         self._under_way: set[TopicPartition] = set()
         self._left: set[TopicPartition] = set()
 
     @property
-    def are_due(self) -> bool:
-        return bool(self._due)
-
-    @property
     def are_in_doubt(self) -> bool:
         """Whether what may have lost a release is still open: it must not end before the release is in it again."""
-        return bool(self._due & self._under_way)
+        return bool(self.due & self._under_way)
 
     def is_due(self, partition: TopicPartition) -> bool:
-        return partition in self._due
+        return partition in self.due
 
     def has_left(self, partition: TopicPartition) -> bool:
         return partition in self._left
 
     def begin(self, partition: TopicPartition) -> None:
-        self._due.add(partition)
+        self.due.add(partition)
 
     def cancel(self, partition: TopicPartition) -> None:
         """The task takes the partition on."""
-        for known in (self._due, self._under_way, self._left):
+        for known in (self.due, self._under_way, self._left):
             known.discard(partition)
 
     def send(self, partition: TopicPartition) -> None:
-        self._due.discard(partition)
+        self.due.discard(partition)
         self._under_way.add(partition)
 
     def keep(self, partition: TopicPartition) -> None:
@@ -49,8 +45,8 @@ class Releases:
         """Its release is not stored."""
         if partition in self._under_way:
             self._under_way.discard(partition)
-            self._due.add(partition)
+            self.due.add(partition)
 
     def send_again(self) -> None:
         """What is under way may be lost, and is not stored for good yet."""
-        self._due |= self._under_way
+        self.due |= self._under_way

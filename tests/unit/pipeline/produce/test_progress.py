@@ -232,6 +232,21 @@ def test_a_release_goes_alone_behind_both_records_of_its_position() -> None:
     assert store(progress, buffer) == {}
 
 
+def test_a_release_that_cannot_go_makes_nothing_due() -> None:
+    """A ledger partition may be away for hours: the flush interval is kept meanwhile."""
+    stays = TopicPartition("orders", 4)
+    progress = new_progress(ORDERS, stays)
+    leaving, staying = at(ORDERS, 42), at(stays, 7)
+    progress.release(ORDERS)
+    stuck = TopicPartition(TOPICS.offsets, _home(ORDERS))
+    for at_offset in (8, 9, 10):
+        staying.move_to(at_offset, staying.lineage)
+        sent = hand_out(progress.compose([leaving, staying], 9, None))
+        assert any(buffer.target == POSITIONS for buffer, _ in sent)
+        acknowledge([pair for pair in sent if pair[0].target != stuck])
+        assert not progress.due(time.monotonic())
+
+
 def test_a_release_that_was_refused_is_stored_again() -> None:
     progress = new_progress(ORDERS)
     buffer = at(ORDERS, 42)
