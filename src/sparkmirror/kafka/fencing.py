@@ -291,7 +291,9 @@ def _init(
         if code == UNKNOWN_SERVER_ERROR and waits_within(admin.connection, _UNKNOWN_PAUSE_SECONDS, ends_at):
             _make_look_for_controller(admin, coordinator)
             continue
-        if code == CONCURRENT_TRANSACTIONS and transactional_id and coordinator and time.monotonic() >= look_at:
+        is_known = transactional_id is not None and coordinator is not None
+        if code == CONCURRENT_TRANSACTIONS and is_known and time.monotonic() >= look_at:
+            assert transactional_id is not None and coordinator is not None
             unended = _look_at_unended(admin, transactional_id, coordinator)
             look_at = time.monotonic() + _UNFINISHED_SECONDS
         detail = detail or unended

@@ -1,11 +1,13 @@
 """Transactional ids are MirrorMaker's."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sparkmirror.kafka.fencing import may_still_end, rouse_coordinator, transactional_id
+from sparkmirror.kafka import fencing
+from sparkmirror.kafka.fencing import TransactionUnfinished, may_still_end, rouse_coordinator, transactional_id
 from sparkmirror.model import Connector, TopicPartition
 
 
@@ -33,6 +35,26 @@ def test_a_cluster_is_asked_once_for_its_coordinator_and_not_waited_for(
     admin: Any = SimpleNamespace(connection=SimpleNamespace(ask=ask))
     assert rouse_coordinator(admin, Connector.of_dedicated_mode("A")) == why
     assert asked == [("A-mm2-MirrorSourceConnector-0", 1)]
+
+
+@pytest.mark.parametrize("node_id", [0, 3])
+def test_a_transaction_that_does_not_end_is_looked_at_whatever_number_its_coordinator_has(
+    node_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers may be numbered from 0, as Strimzi numbers them."""
+    monkeypatch.setattr(fencing, "_UNFINISHED_SECONDS", 0.0)
+    looked: list[int] = []
+
+    def look(_admin: Any, name: str, coordinator: int) -> str:
+        looked.append(coordinator)
+        raise TransactionUnfinished(name, "its partition is away")
+
+    monkeypatch.setattr(fencing, "_look_at_unended", look)
+    concurrent = SimpleNamespace(error_code=51, error_message=None)
+    admin: Any = SimpleNamespace(alias="B", connection=SimpleNamespace(ask=lambda *_: concurrent))
+    with pytest.raises(TransactionUnfinished):
+        fencing._init(admin, "A-mm2-MirrorSourceConnector-0", 60_000, time.monotonic() + 5.0, node_id)
+    assert looked == [node_id]
 
 
 @pytest.mark.parametrize(
