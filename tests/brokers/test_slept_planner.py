@@ -58,7 +58,7 @@ def begin(flow: FlowConfig, planner: Planner, process: str) -> TaskPlan:
 
 
 def test_a_task_obeys_its_own_planner_and_no_other_process_of_its_run(
-    flow: FlowConfig, planners: dict[str, Planner], source: Admin
+    flow: FlowConfig, planners: dict[str, Planner], source: Admin, target: Admin
 ) -> None:
     (topic,) = (name for name in source.list_topics() if flow.should_replicate(name))
     begin(flow, planners["slept"], "slept")
@@ -91,5 +91,6 @@ def test_a_task_obeys_its_own_planner_and_no_other_process_of_its_run(
         publish(flow.target, ledger_topics(flow.name.source).commands, [command_record(Stop("run"))])
         loop.join(60)
         reader.close()
-    ordered = [item.partition for order in read_orders(flow, plan) if order.task == plan.task for item in order.add]
+    orders = read_orders(flow, plan, target)
+    ordered = [item.partition for order in orders if order.task == plan.task for item in order.add]
     assert ordered == [own], "a renewed attempt of the task reads the same orders"

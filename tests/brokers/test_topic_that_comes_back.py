@@ -12,6 +12,7 @@ from tests.oracle import DEADLINE_SECONDS_LEAST
 
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import TaskPlan
+from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger import connect, positions
 from sparkmirror.ledger.positions import PositionRecord
@@ -42,7 +43,7 @@ def planner(flow: FlowConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plann
 
 
 def test_its_partitions_are_given_out_when_the_ledger_shows_that_they_were_released(
-    flow: FlowConfig, planner: Planner, source_cluster: KafkaCluster
+    flow: FlowConfig, planner: Planner, source_cluster: KafkaCluster, target: Admin
 ) -> None:
     plans = planner.begin_epoch(1)
     held = {item.partition: plan for plan in plans for item in plan.assigned}
@@ -51,19 +52,19 @@ def test_its_partitions_are_given_out_when_the_ledger_shows_that_they_were_relea
     planner.refresh()
     create_topic(source_cluster.bootstrap_servers, TOPIC, 2)
     planner.refresh()
-    assert _given(flow, plans) == [], "the tasks may not have let go yet"
+    assert _given(flow, plans, target) == [], "the tasks may not have let go yet"
     for where, plan in held.items():
         _release(flow, where, plan, plan.generation + 1)
         deadline = time.monotonic() + DEADLINE_SECONDS_LEAST
-        while where not in _given(flow, plans):  # a look may come between the release's two records
+        while where not in _given(flow, plans, target):  # a look may come between the release's two records
             assert time.monotonic() < deadline
             planner.refresh()
-    assert sorted(_given(flow, plans)) == sorted(held), "each once"
+    assert sorted(_given(flow, plans, target)) == sorted(held), "each once"
 
 
-def _given(flow: FlowConfig, plans: list[TaskPlan]) -> list[TopicPartition]:
+def _given(flow: FlowConfig, plans: list[TaskPlan], target: Admin) -> list[TopicPartition]:
     """What tasks were ordered to take since the epoch began."""
-    orders = [order for plan in plans for order in read_orders(flow, plan) if order.task == plan.task]
+    orders = [order for plan in plans for order in read_orders(flow, plan, target) if order.task == plan.task]
     return [item.partition for order in orders for item in order.add]
 
 

@@ -51,7 +51,7 @@ def renew(
     taken = take_over(flow, target, ledger, [plan.task])[plan.task]
     positions = ledger.read_through(target)
     stop_if_known_replaced(flow, run, ledger, plan.generation)  # who began since the first look is known by now
-    plan = follow_orders(plan, read_orders(flow, plan), ledger.view.records, ledger.view.is_whole)
+    plan = follow_orders(plan, read_orders(flow, plan, target), ledger.view.records, ledger.view.is_whole)
     held = {one.partition: positions[one.partition] for one in plan.assigned if one.partition in positions}
     topics = confirm_ids(source, SourceTopics(flow).read(source), held, clock)
     unknown = ledger.view.problems
@@ -90,12 +90,14 @@ def end_epoch(
     publish(flow.target, flow.ledger_topics.commands, [command_record(order)])
 
 
-def read_orders(flow: FlowConfig, plan: TaskPlan) -> list[Assign]:
-    """The planner's orders to the task and to others since its epoch began, oldest first. Raises ClusterError."""
+def read_orders(flow: FlowConfig, plan: TaskPlan, target: Admin) -> list[Assign]:
+    """The planner's orders to the task and to others since its epoch began, oldest first, up to the end that the newest
+    leader tells: a former one lacks some. Raises ClusterError."""
     where = TopicPartition(flow.ledger_topics.commands, 0)
+    end = target.newest_ends([where]).of(where)
     with open_tail(flow.target, "orders", [where]) as tail:
-        tail.seek(where, plan.commands_from)
-        commands = [decode_command(record.value) for record in tail.read_to_end(_READ_SECONDS_MAX)]
+        tail.seek(where, min(plan.commands_from, end))
+        commands = [decode_command(record.value) for record in tail.read_to({where: end}, _READ_SECONDS_MAX)]
     admission = Admission(plan, flow.should_replicate)
     orders = [one for one in commands if isinstance(one, Assign) and admission.is_of_planner(one)]
     return [replace(one, add=admission.admit(one)) if one.task == plan.task else one for one in orders]
@@ -112,7 +114,7 @@ def follow_orders(
 
     A release that the ledger does not show is still to be obeyed, or no task would get the partition: the plan has it.
     Where the planner has given the partition to another task since, it had seen the release, which a cut of the ledger
-    may have taken.
+    may have taken. So may a cut of the orders have: what another task has stored since is not the task's any more.
     """
     holds: dict[TopicPartition, Assigned] = {item.partition: item for item in plan.assigned}
     topics, generation, release = dict(plan.topics), plan.generation, list[TopicPartition]()
@@ -132,8 +134,14 @@ def follow_orders(
             elif where in holds:
                 release.append(where)
         generation = order.generation
-    assigned = tuple(holds[where] for where in sorted(holds))
+    gone = {where for where in holds if _is_elsewhere(ledger.get(where), plan, generation)}
+    assigned = tuple(holds[where] for where in sorted(holds.keys() - gone))
     return replace(plan, assigned=assigned, topics=topics, generation=generation, release=tuple(release))
+
+
+def _is_elsewhere(record: PositionRecord | None, plan: TaskPlan, generation: int) -> bool:
+    """Whether another task of the run has stored a position by an order that came behind all of ours."""
+    return record is not None and record.run == plan.run and record.task != plan.task and record.generation > generation
 
 
 def _has_left(record: PositionRecord, task: int, generation: int, is_stored: bool) -> bool:

@@ -108,6 +108,14 @@ def test_a_partition_that_another_task_was_given_is_not_read_again_though_a_cut_
     assert (held(plan), plan.generation) == ([], 12)
 
 
+def test_what_another_task_has_stored_since_is_not_taken_on_though_a_cut_took_the_orders() -> None:
+    """A leader that was cut off may lack them, too. Both tasks would mirror the partition."""
+    plan = follow_orders(PLAN, [], {FIRST: stored(12, task=0)}, whole)
+    assert (held(plan), plan.generation) == ([], 10)
+    for record in (stored(10, task=0), stored(12), replace(stored(12, task=0), run="another")):
+        assert held(follow_orders(PLAN, [], {FIRST: record}, whole)) == [FIRST]
+
+
 class World:
     """Clusters of which one has lost a topic: `SECOND` has no start. In `left_open` a former task has something open
     that cannot be ended now. All else of a renewal passes."""
