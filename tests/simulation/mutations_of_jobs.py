@@ -60,7 +60,7 @@ JOBS = (
              "[one for one in bindings if not behind[one]]",
              "return [], list(bindings)"),
     Mutation("an allowance counts by the word of one broker", "sync/acl_job.py",
-             "or have_all_brokers(self._source, source):", "or True:"),
+             "or self._is_confirmed(source):", "or True:"),
     Mutation("an ACL that is made is not noted", "sync/acl_job.py",
              "        self._notes.add(bindings)\n", "",
              also=("        self._notes.add(one for one, error in outcome.items() if error is None)\n", "")),

@@ -10,7 +10,7 @@ of what was created in it.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -124,11 +124,17 @@ class AclSync:
         bindings, topics = None if target is None else frozenset(target), frozenset(self._target.list_topics())
         seen = AclSnapshot(frozenset(source), bindings, mirrored, topics, frozenset(created), lapsed)
         plan = plan_acls(seen, self._rules)
-        self._confirmed_at = self._clock.monotonic()
-        if not any(map(_widens, plan.changes)) or have_all_brokers(self._source, source):
+        if not any(map(_widens, plan.changes)) or self._is_confirmed(source):
             return plan
         narrower = tuple(change for change in plan.changes if not _widens(change))
         return Plan(narrower, (*plan.warnings, _DISAGREE.format(alias=self._source.alias)))
+
+    def _is_confirmed(self, source: Collection[AclBinding]) -> bool:
+        """A broker that does not answer takes seconds: what was read before that is looked at once more."""
+        if not have_all_brokers(self._source, source):
+            return False
+        self._confirmed_at = self._clock.monotonic()
+        return describe_acls(self._source) == source
 
     def apply(self, plan: Plan) -> Sequence[str]:
         """Apply in the plan's order. A refused change holds back later changes for the same topics: no principal is

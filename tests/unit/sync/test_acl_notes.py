@@ -97,6 +97,29 @@ def test_what_was_noted_too_long_ago_is_not_created(asked: list[AclBinding], sec
         assert notes.removed == [], "another round may have created it"
 
 
+@pytest.mark.parametrize("is_revoked", [False, True])
+def test_a_broker_that_takes_seconds_keeps_back_only_what_has_changed_since(
+    asked: list[AclBinding], is_revoked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not answer takes five."""
+    clock, there = ManualClock(), {GONE}
+
+    def ask_all(*_: Any) -> bool:
+        clock.now += 5.0
+        if is_revoked:
+            there.clear()
+        return True
+
+    monkeypatch.setattr(acl_job, "have_all_brokers", ask_all)
+    monkeypatch.setattr(acl_job, "describe_acls", lambda *_: set(there))
+    nobody: Any = SimpleNamespace()
+    job = AclSync(nobody, nobody, RULES, Notes(clock, 0.0), clock)  # type: ignore[arg-type]
+    assert job._is_confirmed({GONE}) is not is_revoked
+    if not is_revoked:
+        assert job.apply(Plan((AddAcl(GONE),))) == []
+        assert asked == [GONE]
+
+
 def test_who_slept_since_the_look_at_the_source_allows_nothing_more(asked: list[AclBinding]) -> None:
     """What it is to grant may have been taken away since; what it is to deny is denied all the same."""
     clock = ManualClock()
