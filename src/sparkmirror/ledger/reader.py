@@ -35,7 +35,8 @@ class LedgerReader:
     def __init__(
         self, target: Cluster, topics: LedgerTopics, connector: Connector, *, is_ours_needed: bool = True
     ) -> None:
-        """Connects; the topics must exist (`ensure_ledger_topics`), ours need not where only MirrorMaker may have run.
+        """Connects; the topics must exist (`ensure_ledger_topics`), one of them where only MirrorMaker may have run, or
+        somebody has deleted Connect's.
 
         Raises what `open_admin` raises.
         """
@@ -157,7 +158,7 @@ def _partitions(target: Cluster, topics: LedgerTopics, *, is_ours_needed: bool) 
     names = topics.offsets, topics.positions
     with open_admin(target, "ledger") as admin:
         found = admin.list_topics(names) if is_ours_needed else admin.list_known_topics(names)
-    if missing := [name for name in needed if name not in found]:
+    if missing := [name for name in needed if name not in found] if is_ours_needed or not found else []:
         names_missing = " and no topic ".join(missing)
         raise NoLedger(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")
     return [TopicPartition(name, number) for name, topic in found.items() for number in range(topic.partitions)]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import ClusterError
+from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.wire.batch_owners import read_owners
 from sparkmirror.ledger.positions import PositionRecord, is_of_this_log
@@ -111,6 +111,9 @@ def look_at_kept(
         for where in sorted(partitions):
             if where not in home_ends or where not in away_ends:
                 continue
+            if where not in home_begins or where not in away_begins or not {where.topic} <= here.keys() & there.keys():
+                message = f"{where}: some brokers of {source.alias} or of {target.alias} do not know of it yet."
+                raise ClusterUnreachable(message, "Try again when they do.")
             ends = Ends(home_begins[where], home_ends[where], away_begins[where], away_ends[where])
             if is_new_home(ends):
                 continue

@@ -128,7 +128,7 @@ class PositionPlan:
 def read_stored(flow: FlowConfig, target: Admin) -> Stored:
     """The ledger's records now; empty where the flow has never run. Raises ClusterError."""
     topics = flow.ledger_topics
-    if not target.list_topics([topics.offsets]):
+    if not target.list_topics([topics.offsets, topics.positions]):
         return Stored({}, {})
     with LedgerReader(flow.target, topics, flow.connector, is_ours_needed=False) as ledger:
         ledger.read_to_end()

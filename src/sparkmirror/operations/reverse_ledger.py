@@ -35,7 +35,7 @@ class ReverseLedger:
         brokers know: a former one lacks what was written since. Raises ClusterError, and SparkMirrorError where a
         position of it cannot be read."""
         view = LedgerView(self.connector)
-        if self._source.list_known_topics([self.topics.offsets]):
+        if self._source.list_known_topics([self.topics.offsets, self.topics.positions]):
             with LedgerReader(self._cluster, self.topics, self.connector, is_ours_needed=False) as ledger:
                 ledger.read_through(self._source)
                 view = ledger.view

@@ -34,10 +34,10 @@ class IdleIds:
         exactly-once the coordinator refuses earlier holders itself. Raises ClusterError; FencedError where another
         process has taken one over."""
         used = {taken[task].number for task, members in assignment.items() if members}
-        self._barred -= used
+        held = held_identities(taken)
+        self._barred = (self._barred - used) & held.keys()  # who held one meanwhile has written under it
         if self._flow.is_exactly_once:
             return
-        held = held_identities(taken)
         for number in sorted(held.keys() - used - self._barred):
             if held[number].epoch == 0 or self._make_known(target, number, held[number], ledger):
                 self._barred.add(number)

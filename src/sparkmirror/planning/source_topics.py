@@ -90,8 +90,8 @@ class Withheld:
 
     @property
     def is_filling(self) -> bool:
-        """Whether the next look has the start of a partition to fill."""
-        return bool(self._filling)
+        """Whether the next look has the start of a partition to fill. Without looks for topics the next epoch has."""
+        return bool(self._filling) and self._flow.refresh_topics_enabled
 
     def note_filling(self, where: TopicPartition) -> None:
         """A part of its start is filled."""

@@ -118,3 +118,12 @@ def test_a_partition_that_an_epoch_ended_for_is_looked_at_as_the_next_one_begins
     withheld.back_off([one, other])
     withheld.look_again({one})
     assert withheld.pick([one, other], Cluster()) == {other}  # type: ignore[arg-type]
+
+
+def test_without_looks_for_topics_no_look_is_due_for_a_start_that_is_being_filled() -> None:
+    """None would fill it: the planner's thread would look again and again."""
+    for setting, is_due in (("", True), ("refresh.topics.enabled = false", False)):
+        withheld = Withheld(flow_of(setting))
+        withheld.note_filling(TopicPartition("orders", 0))
+        assert bool(withheld)
+        assert withheld.is_filling is is_due
