@@ -47,6 +47,13 @@ class _JudgedUnfence(Unfence):
         return sentence
 
 
+def _is_behind_compaction(scene: "Scene", where: TopicPartition) -> bool:
+    """Whether the map does not reach the position after all that waiting, and the source lacks records in between."""
+    known, position = scene.checker.maps().map_of(where), scene.checker.view().position(where)
+    is_behind = known is not None and position is not None and known.end_source < position.offset
+    return is_behind and any(kind.startswith("compact ") for _, kind in scene.struck)
+
+
 def _judged_starts(scene: "Scene", pair: ClusterPair) -> WayBack:
     """Behind all that the ledger said was mirrored when this began, so that none of it is copied back, and not beyond
     the end of the log, where records of others would be left out."""
@@ -64,6 +71,8 @@ def _judged_starts(scene: "Scene", pair: ClusterPair) -> WayBack:
             continue  # what was mirrored last is neither in the map nor on the source
         if known is not None and there.partitions[where.partition].log.start > known.end_source:
             continue  # as above
+        if _is_behind_compaction(scene, where):
+            continue
         if at > partition.log.high_watermark:
             scene.checker.fail(f"the reverse flow starts at {at} of {remote}, beyond {partition.log.high_watermark}")
         if at <= mirrored.get(where, -1):
