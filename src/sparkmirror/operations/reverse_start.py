@@ -40,14 +40,14 @@ class StartReverse:
             return "the reverse flow does not need positions: names show origins, or it stands further already"
         self._ledger.ensure()
         self._ledger.write(_moved(note["positions"], "after"))
-        self._ledger.write_ours(_moved(_of_former_topics(note), "record"))
+        self._ledger.write_ours(_moved(note["positions"], "record"))
         return f"the reverse flow starts behind what came from here in {len(note['positions'])} partitions"
 
     def undo(self, note: Note) -> str:
         if note["positions"]:
             self._ledger.ensure()  # who was to make the topics may have died before
             self._ledger.write(_moved(note["positions"], "before"))
-            self._ledger.write_ours(_moved(_of_former_topics(note), "record_before"))
+            self._ledger.write_ours(_moved(note["positions"], "record_before"))
         return f"{len(note['positions'])} positions of the reverse flow are as before"
 
 
@@ -55,21 +55,19 @@ def _start(
     where: TopicPartition, at: int, found: WayBack, view: LedgerView, generation: int, run: str
 ) -> dict[str, Any] | None:
     """None where the reverse flow stands as far. A position in a topic that was made again since says nothing of the
-    one that is there: it is replaced with our record, which would take the new one for the former one's."""
-    known, topic_id = view.positions.get(where), found.away_ids.get(where.topic, NO_TOPIC_ID)
+    one that is there. Our record has the topic's id: one that is made again before the flow begins is another one."""
+    known, record = view.positions.get(where), view.records.get(where)
+    topic_id = found.away_ids.get(where.topic, NO_TOPIC_ID)
     is_former = known is not None and is_another_topic(known.topic_id, topic_id)
     if at <= (0 if known is None or is_former else known.offset):
         return None
-    place = {"topic": where.topic, "partition": where.partition}
-    move = {**place, "before": None if known is None else known.offset, "after": at}
-    if not is_former:
-        return move
-    record = PositionRecord(Position(at, topic_id=topic_id), generation, 0, released=True, run=run)
-    return move | {"record": encode_value(record).decode(), "record_before": _encoded(view.records.get(where))}
-
-
-def _of_former_topics(note: Note) -> list[Mapping[str, Any]]:
-    return [one for one in note["positions"] if "record" in one]
+    extent = None if record is None or is_former else record.extent
+    stands_at = PositionRecord(Position(at, topic_id=topic_id), generation, 0, released=True, run=run, extent=extent)
+    return {
+        "topic": where.topic, "partition": where.partition,
+        "before": None if known is None else known.offset, "after": at,
+        "record_before": _encoded(record), "record": _encoded(stands_at),
+    }  # fmt: skip
 
 
 def _encoded(record: PositionRecord | None) -> str | None:

@@ -50,7 +50,7 @@ def test_it_starts_behind_what_came_and_is_led_back_by_nobody(monkeypatch: pytes
     ledger = Published(monkeypatch)
     note = noted(step(500))
     step(500).apply(note)
-    assert ledger.view.positions == {ORDERS: Position(500)}
+    assert ledger.view.positions == {ORDERS: Position(500, topic_id=NOW)}, "a topic that is made again is another one"
     assert noted(step(500))["positions"] == noted(step(450))["positions"] == [], "it stands further already"
     step(500).undo(note)
     assert ledger.view.positions == {}
