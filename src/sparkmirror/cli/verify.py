@@ -120,10 +120,12 @@ def _watch(config: "MirrorConfig", choice: "Choice", scratch: Path, args: argpar
         return worst_status(_tell_round(report, args) for report in rounds)
 
 
-def _tell_round(report: "FlowReport", args: argparse.Namespace) -> int:
+def _tell_round(report: "FlowReport | None", args: argparse.Namespace) -> int:
     """A line for each round; the exit status that it means."""
-    from sparkmirror.verify.report import EQUAL, exit_status
+    from sparkmirror.verify.report import EQUAL, UNPROVEN_STATUS, exit_status
 
+    if report is None:
+        return UNPROVEN_STATUS
     if args.format == "json":
         print(json.dumps(report.as_json()), flush=True)
     elif report.verdict == EQUAL:

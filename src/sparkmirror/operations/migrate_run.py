@@ -39,6 +39,9 @@ class Proved(Protocol):
     @property
     def behind(self) -> int: ...
 
+    @property
+    def chosen(self) -> int: ...
+
 
 class Copy:
     """A step that mirrors all records that the source has when it begins."""
@@ -179,6 +182,9 @@ class Prove:
     def apply(self, note: Note) -> str:  # noqa: ARG002
         """Compares. Raises SparkMirrorError where the target differs from the source, or lacks records of it."""
         found = self._verify()
+        if not found.chosen:
+            hint = f"See `sparkmirror topics --flow '{self._flow.name}'`: are `topics` and the rights right?"
+            raise SparkMirrorError(f"{self._flow.name}: no mirrored topic is there to be compared.", hint)
         if found.verdict != "equal":
             where = f"; {found.first_difference}" if found.first_difference else ""
             raise SparkMirrorError(

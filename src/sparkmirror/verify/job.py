@@ -187,23 +187,34 @@ def comparing_session(scratch: Path, master: str | None = None, *, debug: bool =
 
 def watch_flows(
     spark: "SparkSession", config: MirrorConfig, choice: Choice, seconds: float, stop: StopRequest
-) -> Iterator[FlowReport]:
-    """A report of each flow every `seconds` until it is asked to stop. It reports a cluster that does not answer and
-    asks it again."""
+) -> Iterator[FlowReport | None]:
+    """A report of each flow every `seconds` until it is asked to stop, None where it could not be compared: a cluster
+    did not answer, which is asked again, or nothing is to be compared. What cannot be stored is reported all the
+    same."""
     choice = replace(choice, of_each=False, span_offsets=_SAMPLE_SPAN_OFFSETS)
     while not stop.is_set():
         began = time.monotonic()
         for flow in config.flows:
-            try:
-                report = verify_flow(spark, config, flow, choice, lambda *_: None)
-                _tell(flow, report, covers_all=choice.is_whole and choice.sample_percent >= 100)
-            except ClusterError as problem:
-                log.warning("%s: not compared in this round: %s", flow.name, problem.args[0])
-                continue
-            yield report
+            yield _round(spark, config, flow, choice)
             if stop.is_set():
                 return
         stop.wait(max(seconds - (time.monotonic() - began), 0))
+
+
+def _round(spark: "SparkSession", config: MirrorConfig, flow: FlowConfig, choice: Choice) -> FlowReport | None:
+    try:
+        report = verify_flow(spark, config, flow, choice, lambda *_: None)
+    except ClusterError as problem:
+        log.warning("%s: not compared in this round: %s", flow.name, problem.args[0])
+        return None
+    if not report.chosen:
+        log.warning("%s: not compared in this round: no mirrored topic is to be compared.", flow.name)
+        return None
+    try:
+        _tell(flow, report, covers_all=choice.is_whole and choice.sample_percent >= 100)
+    except ClusterError as problem:
+        log.warning("%s: what this round has found is not in the flow's status: %s", flow.name, problem.args[0])
+    return report
 
 
 def _tell(flow: FlowConfig, report: FlowReport, *, covers_all: bool) -> None:

@@ -247,6 +247,12 @@ class Proved:
     headline: str = "A->B: DIFFERENT"
     first_difference: str = "orders-0 at upstream offset 7, downstream offset 9 (value)"
     behind: int = 0
+    chosen: int = 1
+
+
+def test_a_flow_of_which_nothing_is_there_is_not_proven_equal() -> None:
+    with pytest.raises(SparkMirrorError, match="no mirrored topic is there to be compared"):
+        Prove(Flow(), lambda: Proved("equal", "all equal", chosen=0)).apply({})  # type: ignore[arg-type]
 
 
 def test_a_target_that_differs_ends_the_migration_with_the_first_difference() -> None:
