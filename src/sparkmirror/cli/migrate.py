@@ -27,6 +27,8 @@ _RUN = (
 )
 _STATUS = "Print which steps of a migration are done, where groups would go on, and what is missing. Changes nothing."
 _QUIET_SECONDS = 10.0
+_BEGUN = {False: "begun, and not done", True: "taking it back was begun, and not done"}
+"""Of a step, by whether it is undone."""
 
 
 def add_parser(verbs: Any) -> None:
@@ -145,13 +147,15 @@ def _verify(config: "MirrorConfig", flow: "FlowConfig", args: argparse.Namespace
 
 
 def _report(flow: "FlowConfig", cluster_pair: "ClusterPair", journal: "TopicJournal", args: argparse.Namespace) -> None:
-    """The cut-over report: the steps that were done, the places of groups, and what is left to a person."""
+    """The cut-over report: the steps that were done or begun, the places of groups, and what is left to a person."""
     from sparkmirror.cli.procedure import render_readiness
     from sparkmirror.operations.failover_snapshot import look
 
-    done = {name: taken.sentence for name, taken in journal.load().steps.items()}
+    steps = journal.load().steps
+    done = {name: taken.sentence for name, taken in steps.items() if taken.sentence and not taken.undoing}
+    begun = {name: _BEGUN[taken.undoing] for name, taken in steps.items() if name not in done}
     found = look(flow, cluster_pair, differences=False)
-    as_json = {"flow": str(flow.name), "steps": done, "now": found.as_json()}
-    begun = "steps done" if done else "no step is done"
-    lines = [f"{flow.name}: {begun}", *(f"  {name}: {sentence}" for name, sentence in done.items())]
+    as_json = {"flow": str(flow.name), "steps": done, "begun": begun, "now": found.as_json()}
+    lines = [f"{flow.name}: {'steps done' if done else 'no step is done'}"]
+    lines += [f"  {name}: {sentence}" for name, sentence in {**done, **begun}.items()]
     show(args, as_json, lambda: [*lines, *render_readiness(found)])

@@ -152,6 +152,8 @@ def _topics_by_cluster(flow: "FlowConfig", args: argparse.Namespace) -> "list[tu
     from sparkmirror.policy.filters import name_matcher
     from sparkmirror.sync.flow import mirrored_topics
 
+    if args.cluster not in (None, flow.name.source, flow.name.target):
+        return []
     only_target = args.cluster == flow.name.target
     topics = {where.topic for where in ledger_offsets(flow)} if only_target else set(mirrored_topics(flow))
     pairs = [(name, flow.remote_topic(name)) for name in sorted(topics)]

@@ -311,9 +311,9 @@ _OURS: Final = (
     _histogram("canary_latency_seconds", "From sending a probe to the source until it is read on the target, by one "
                "clock", lambda snapshot: snapshot.canary.latency),
     _flow("canary_source_clock_skew_seconds", "gauge", "How far the source's clock is ahead of this process's",
-          lambda snapshot: snapshot.canary.source_skew_seconds),
+          lambda snapshot: snapshot.canary.source_skew_seconds if snapshot.is_probed else None),
     _flow("canary_target_clock_skew_seconds", "gauge", "How far the target's clock is ahead of this process's",
-          lambda snapshot: snapshot.canary.target_skew_seconds),
+          lambda snapshot: snapshot.canary.target_skew_seconds if snapshot.is_probed else None),
 )  # fmt: skip
 
 METRICS: Final[tuple[Metric, ...]] = (*MIRRORMAKER, *_OURS)

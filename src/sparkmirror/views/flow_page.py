@@ -124,8 +124,17 @@ class FlowPage:
 
     @property
     def lag_records(self) -> int | None:
+        if not self.places and not self.board.tasks:
+            return None  # no task has said yet what there is
         known = [place.lag_records for place in self.places if place.lag_records is not None]
         return sum(known) if len(known) == len(self.places) and not self.target_problem else None
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """None where it is not known: a flow that stopped when all was mirrored does not say since when it is
+        behind."""
+        is_dated = self.status.behind_since_ms is not None or self.lag_records == 0
+        return self.status.lag_seconds(self.at_ms) if is_dated and self.lag_records is not None else None
 
     @property
     def state(self) -> FlowState | None:
@@ -153,7 +162,7 @@ class FlowPage:
             "started_at": None if flow is None else show_moment(flow.started_at_ms),
             "reported_at": show_moment(self.board.at_ms) if has_run else None,
             "lag": self.lag_records if has_run else None,
-            "lag_seconds": status.lag_seconds(self.at_ms) if has_run and self.lag_records is not None else None,
+            "lag_seconds": self.lag_seconds if has_run else None,
             "records_per_second": self.records_per_second if has_run else None,
             "latency_ms": _quantiles(status.recent_latency),
             "records": _most(status.records, None if flow is None else flow.records) if has_run else None,

@@ -164,6 +164,24 @@ def test_a_process_that_was_not_heard_of_for_long_enough_is_not_known_to_run() -
     assert any("nothing was heard of process 7 on here for 20 s" in line for line in lines_of(found))
 
 
+def test_before_a_task_has_reported_nobody_knows_the_lag() -> None:
+    """Millions of records may wait on the source: 0 would mean that all is mirrored."""
+    board = StatusBoard("A")
+    told(board, ["flow", "A", "here:7"], FLOW)
+    found = FlowPage(FlowName("A", "B"), NOW_MS, board, ())
+    assert (found.lag_records, found.as_json()["lag"], found.as_json()["lag_seconds"]) == (None, None, None)
+    assert not any("lag 0" in line for line in lines_of(found))
+
+
+def test_a_flow_that_stopped_when_all_was_mirrored_does_not_say_since_when_it_is_behind() -> None:
+    board = board_of()
+    told(board, ["task", "A", 0], {"epoch": 1, "partitions": 1})
+    told(board, ["partition", "A", "orders", 0], {"task": 0, "epoch": 1, "offset": 100, "end": 100})
+    places = list_places(board, {ORDERS[0]: 100}, {ORDERS[0]: 1100})
+    found = FlowPage(FlowName("A", "B"), NOW_MS, board, places).as_json()
+    assert (found["lag"], found["lag_seconds"]) == (1000, None)
+
+
 def test_the_rate_is_that_of_the_run_that_is_shown() -> None:
     """What partitions did in a run before is none."""
     board = board_of()
