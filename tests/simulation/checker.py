@@ -56,7 +56,8 @@ class Checker:
         if process is None or partition.where.topic != self._scene.remote:
             return
         where, log = TopicPartition("orders", partition.where.partition), self._remote_id()
-        places = [(log, where, record.offset) for record in partition.log.batches[-1].records]
+        last = partition.log.batches[-1:]  # none where all of a log is deleted, and a batch comes a second time
+        places = [(log, where, record.offset) for one in last for record in one.records]
         if process.was_held:
             self._of_sleepers.update(dict.fromkeys(places, (process, self._scene.world.now)))
         if not process.name.startswith(f"{self._scene.mirrors[-1].name} "):
