@@ -291,9 +291,8 @@ def _init(
         if code == UNKNOWN_SERVER_ERROR and waits_within(admin.connection, _UNKNOWN_PAUSE_SECONDS, ends_at):
             _make_look_for_controller(admin, coordinator)
             continue
-        is_known = transactional_id is not None and coordinator is not None
-        if code == CONCURRENT_TRANSACTIONS and is_known and time.monotonic() >= look_at:
-            assert transactional_id is not None and coordinator is not None
+        is_stuck = code == CONCURRENT_TRANSACTIONS and time.monotonic() >= look_at
+        if is_stuck and transactional_id and coordinator is not None:
             unended = _look_at_unended(admin, transactional_id, coordinator)
             look_at = time.monotonic() + _UNFINISHED_SECONDS
         detail = detail or unended

@@ -117,8 +117,10 @@ class LedgerReader:
 
     def _tell_lacking(self) -> None:
         """Log which positions Connect's topic has lost: once all is read, later ones are on their way."""
-        lacking, self._is_begun = [] if self._is_begun else sorted(self.view.without_connect), True
-        if lacking:
+        if self._is_begun:
+            return
+        self._is_begun = True
+        if lacking := sorted(self.view.without_connect):
             log.warning(
                 "Topic %s has no position of %d partitions (%s, …), and %s has: the former was cut, or made again. "
                 "They go on from there: `sparkmirror positions reset` sets them otherwise.",
@@ -154,11 +156,11 @@ def _name_open(target: Admin, partitions: Sequence[TopicPartition]) -> str:
 
 
 def _partitions(target: Cluster, topics: LedgerTopics, *, is_ours_needed: bool) -> list[TopicPartition]:
-    needed = (topics.offsets, topics.positions) if is_ours_needed else (topics.offsets,)
     names = topics.offsets, topics.positions
     with open_admin(target, "ledger") as admin:
         found = admin.list_topics(names) if is_ours_needed else admin.list_known_topics(names)
-    if missing := [name for name in needed if name not in found] if is_ours_needed or not found else []:
+    needed = names if is_ours_needed else () if found else (topics.offsets,)
+    if missing := [name for name in needed if name not in found]:
         names_missing = " and no topic ".join(missing)
         raise NoLedger(f"Cluster {target.alias} has no topic {names_missing}.", "Has this flow ever run?")
     return [TopicPartition(name, number) for name, topic in found.items() for number in range(topic.partitions)]

@@ -3,7 +3,7 @@ clusters part. Called by `operations.failback`, for topics whose offsets are kep
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -123,8 +123,8 @@ def look_at_kept(
             parted, parts_at = _compare(flow, source, target, where, ends, stored, common)
             is_compared = not parted or parts_at is not None
             is_strange = is_compared and ends.home > ends.home_begins and not (common.count or stored)
-            found = KeptReturn(where, ends.home, home.topic_id, away.topic_id, parted, parts_at, ends.away)
-            yield replace(found, home_begin=ends.home_begins, is_strange=is_strange)
+            ids = home.topic_id, away.topic_id
+            yield KeptReturn(where, ends.home, *ids, parted, parts_at, ends.away, ends.home_begins, is_strange)
 
 
 def _stored(record: PositionRecord | None, home: Topic, away: Topic) -> int | None:

@@ -38,16 +38,11 @@ class StartReverse:
     def apply(self, note: Note) -> str:
         if not note["positions"]:
             return "the reverse flow does not need positions: names show origins, or it stands further already"
-        self._ledger.ensure()
-        self._ledger.write(_moved(note["positions"], "after"))
-        self._ledger.write_ours(_moved(note["positions"], "record"))
+        _write(self._ledger, note["positions"], "after", "record")
         return f"the reverse flow starts behind what came from here in {len(note['positions'])} partitions"
 
     def undo(self, note: Note) -> str:
-        if note["positions"]:
-            self._ledger.ensure()  # who was to make the topics may have died before
-            self._ledger.write(_moved(note["positions"], "before"))
-            self._ledger.write_ours(_moved(note["positions"], "record_before"))
+        _write(self._ledger, note["positions"], "before", "record_before")
         return f"{len(note['positions'])} positions of the reverse flow are as before"
 
 
@@ -63,11 +58,7 @@ def _start(
         return None
     extent = None if record is None or is_former else record.extent
     stands_at = PositionRecord(Position(at, topic_id=topic_id), generation, 0, released=True, run=run, extent=extent)
-    return {
-        "topic": where.topic, "partition": where.partition,
-        "before": None if known is None else known.offset, "after": at,
-        "record_before": _encoded(record), "record": _encoded(stands_at),
-    }  # fmt: skip
+    return _move(where, view, stands_at)
 
 
 def _encoded(record: PositionRecord | None) -> str | None:
@@ -91,37 +82,38 @@ class KeepReverse:
         generation = self._ledger.next_generation()
         run = uuid4().hex[:12]
         return {
-            "positions": [_change(one, view, generation, run) for one in found if not one.parted],
+            "positions": [
+                _move(one.partition, view, kept_record(one, generation, run)) for one in found if not one.parted
+            ],
             "parted": [f"{one.partition}: {one.parted}" for one in found if one.parted],
         }
 
     def apply(self, note: Note) -> str:
         moves, parted = note["positions"], note["parted"]
-        if moves:
-            self._ledger.ensure()
-            self._ledger.write(_moved(moves, "after"))
-            self._ledger.write_ours(_moved(moves, "record"))
+        _write(self._ledger, moves, "after", "record")
         done = f"the reverse flow keeps offsets, and goes on at the end of {len(moves)} partitions"
         return f"{done}; it refuses {len(parted)}: {'; '.join(parted)}" if parted else done
 
     def undo(self, note: Note) -> str:
-        if moves := note["positions"]:
-            self._ledger.ensure()
-            self._ledger.write(_moved(moves, "before"))
-            self._ledger.write_ours(_moved(moves, "record_before"))
-        return f"{len(moves)} positions of the reverse flow that keep offsets are as before"
+        _write(self._ledger, note["positions"], "before", "record_before")
+        return f"{len(note['positions'])} positions of the reverse flow that keep offsets are as before"
 
 
-def _change(one: KeptReturn, view: LedgerView, generation: int, run: str) -> dict[str, Any]:
-    """The old primary's log is as long as the copy of it that the reverse flow would have made."""
-    where, known = one.partition, view.positions.get(one.partition)
-    record = kept_record(one, generation, run)
+def _move(where: TopicPartition, view: LedgerView, stands_at: PositionRecord) -> dict[str, Any]:
+    """Both records of a position, as they are and as they are to be, for the journal."""
+    known = view.positions.get(where)
     return {
         "topic": where.topic, "partition": where.partition,
-        "before": None if known is None else known.offset, "after": one.start,
-        "record_before": _encoded(view.records.get(where)),
-        "record": encode_value(record).decode(),
+        "before": None if known is None else known.offset, "after": stands_at.position.offset,
+        "record_before": _encoded(view.records.get(where)), "record": _encoded(stands_at),
     }  # fmt: skip
+
+
+def _write(ledger: ReverseLedger, moves: Sequence[Mapping[str, Any]], offset: str, record: str) -> None:
+    if moves:
+        ledger.ensure()  # who was to make the topics may have died before
+        ledger.write(_moved(moves, offset))
+        ledger.write_ours(_moved(moves, record))
 
 
 def _moved(moves: Sequence[Mapping[str, Any]], which: str) -> dict[TopicPartition, Any]:

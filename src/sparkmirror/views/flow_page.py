@@ -262,12 +262,11 @@ def _places_table(page: FlowPage, shown: Sequence[PartitionPlace]) -> Any:
 
 
 def _figures(page: FlowPage) -> str:
-    status = page.status
     lag = "unknown" if page.lag_records is None else f"{page.lag_records:,}"
     parts = [page.state.value] if page.state is not None else []
     parts += [plural(len(page.places), "partition"), f"lag {lag}"]
-    if page.lag_records and status.behind_since_ms is not None:
-        parts[-1] += f" ({show_age(status.lag_seconds(page.at_ms))})"
+    if page.lag_records and page.lag_seconds is not None:
+        parts[-1] += f" ({show_age(page.lag_seconds)})"
     for held in (PartitionState.FAILED, PartitionState.WAITING, PartitionState.PAUSED):
         count = sum(place.state is held for place in page.places)
         if count:

@@ -194,8 +194,8 @@ class Progress:
 
     def _can_release(self) -> bool:
         """Whether a release can be stored that is due."""
-        due = self._releases.due
-        return any(not self._must_wait(where, self._homes.of_position(where)[1]) for where in due)
+        homes = ((where, self._homes.of_position(where)[1]) for where in self._releases.due)
+        return any(not self._must_wait(where, home) for where, home in homes)
 
     # Composing.
 
@@ -247,7 +247,7 @@ class Progress:
         for buffer in buffers:
             where = buffer.source
             place = buffer.reach if self._in_transactions else buffer.place
-            is_stored, leaves = self._stored.get(where) == place, self._releases.is_due(where)
+            is_stored, leaves = self._stored.get(where) == place, where in self._releases.due
             if (leaves or not is_stored or self._is_outgrown(buffer)) and not self._releases.has_left(where):
                 key, home = self._homes.of_position(where)
                 if self._must_wait(where, home):

@@ -17,9 +17,6 @@ class Releases:
         """Whether what may have lost a release is still open: it must not end before the release is in it again."""
         return bool(self.due & self._under_way)
 
-    def is_due(self, partition: TopicPartition) -> bool:
-        return partition in self.due
-
     def has_left(self, partition: TopicPartition) -> bool:
         return partition in self._left
 
