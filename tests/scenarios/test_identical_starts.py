@@ -9,6 +9,7 @@ import pytest
 from tests.oracle import Client
 from tests.scenarios.data import Note, make_topics, write
 from tests.scenarios.mirror import StartMirror
+from tests.scenarios.stored_positions import stored_positions
 from tests.scenarios.test_identical_offsets import begin_at, file_of, places, spans
 from tests.scenarios.test_identical_progress import AS_IT_IS, SLOWLY, Asked
 
@@ -21,6 +22,10 @@ EDGES = {"latest": 2 * OLD, "by_duration:P1D": OLD}
 
 def some(name: str, count: int, moment_ms: int) -> list[Note]:
     return [Note(f"{name} {at}".encode(), b"k", 0, timestamp_ms=moment_ms + at) for at in range(count)]
+
+
+def places_stored(target: Client, alias: str) -> list[int]:
+    return [value["offset"] for _, value in stored_positions(target, alias)]
 
 
 @pytest.mark.parametrize("start", EDGES)
@@ -53,8 +58,10 @@ def test_a_topic_begins_where_it_is_to_and_has_its_offsets_though_the_mirror_is_
 
     second = start_mirror(text)
     asked = Asked(second.file, capsys)
-    filled = [(at, None) for at in (begins, BEGIN + 2 * OLD + 50)]  # what was written meanwhile may be there by then
-    second.wait_until(lambda: asked.place() in filled, "the start is filled, and its position stored")
+    second.wait_until(lambda: begins in places_stored(target, alias), "the position of the start is stored")
+    meanwhile = BEGIN + 2 * OLD + 50, None
+    second.wait_until(lambda: asked.place() == meanwhile, "it is filled, and what was written meanwhile is there")
+    assert places_stored(target, alias)[0] == begins, "nothing is stored before it is filled"
     assert spans(target, remote, 1)[0][0] == begins, "nothing is before it"
     write(source, topic, some("late", 50, now_ms))
     end = BEGIN + 2 * OLD + 100

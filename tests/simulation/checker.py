@@ -60,7 +60,7 @@ class Checker:
         places = [(log, where, record.offset) for one in last for record in one.records]
         if process.was_held:
             self._of_sleepers.update(dict.fromkeys(places, (process, self._scene.world.now)))
-        if not process.name.startswith(f"{self._scene.mirrors[-1].name} "):
+        if self._scene.is_replaced(process):
             self._of_replaced.update(places)
 
     def _remote_id(self) -> UUID:
@@ -364,7 +364,7 @@ class Checker:
     def _may_come_again(self, one: Written) -> bool:
         """What a cut has taken from the source, a former leader has still that is cut off from the others, or wakes up:
         a mirror that begins there has read nothing from the next one."""
-        return one.is_truncated and any(kind in _FORMER_LEADERS for _, kind in self._scene.struck)
+        return one.is_truncated and self._scene.has_struck(*_FORMER_LEADERS)
 
     def _judge_map(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[bytes, int]]) -> None:
         """A consumer at a translated offset sees all that it has not read (invariant 7)."""

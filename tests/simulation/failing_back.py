@@ -51,7 +51,7 @@ def _is_behind_compaction(scene: "Scene", where: TopicPartition) -> bool:
     """Whether the map does not reach the position after all that waiting, and the source lacks records in between."""
     known, position = scene.checker.maps().map_of(where), scene.checker.view().position(where)
     is_behind = known is not None and position is not None and known.end_source < position.offset
-    return is_behind and any(kind.startswith("compact ") for _, kind in scene.struck)
+    return is_behind and scene.has_struck("compact source", "compact unread")
 
 
 def _judged_starts(scene: "Scene", pair: ClusterPair) -> WayBack:

@@ -19,7 +19,7 @@ from tests.simulation.mirror import Mirror
 from tests.simulation.network import Network
 from tests.simulation.orders import lift_orders
 from tests.simulation.repeats import Repeats, Standing
-from tests.simulation.scheduler import EVENTS_MAX, World
+from tests.simulation.scheduler import EVENTS_MAX, Process, World
 from tests.simulation.scripts import Script
 from tests.simulation.settings import ALTER_CONFIGS, BYTES_MAX
 from tests.simulation.settings_judge import PROTECTED, SettingsJudge
@@ -136,6 +136,14 @@ class Scene:
     def set_policy(self, policy: str) -> None:
         """`on.data.loss` of mirrors that are started from here on."""
         self.policy, self.flow = policy, _flow(self.script, policy)
+
+    def has_struck(self, *kinds: str) -> bool:
+        """Whether a fault of one of these kinds has struck by now."""
+        return any(kind in kinds for _, kind in self.struck)
+
+    def is_replaced(self, process: Process) -> bool:
+        """Whether the process is not of the mirror that was started last."""
+        return not process.name.startswith(f"{self.mirrors[-1].name} ")
 
     def end_mirrors(self) -> None:
         """For good: nobody starts one again, and what is looked at now and then is looked at no more."""
@@ -265,7 +273,7 @@ class Scene:
             self.person.lift()
         if TOPIC not in self.source.topics:
             self.create_source()
-        if self.script.leaves_markers_out or any(kind == "cut ledger" for _, kind in self.struck):
+        if self.script.leaves_markers_out or self.has_struck("cut ledger"):
             for source in self.sources():
                 self.producers.write_batch(source)
         self.producers.heal()

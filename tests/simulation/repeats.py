@@ -83,8 +83,7 @@ class Repeats:
 
     def _knows_no_fence(self, process: Process | None) -> bool:
         """Whether a cut of the ledger may have taken what keeps a replaced mirror's process out."""
-        is_cut = any(kind == "cut ledger" for _, kind in self._scene.struck)
-        return is_cut and process is not None and not process.name.startswith(f"{self._scene.mirrors[-1].name} ")
+        return process is not None and self._scene.has_struck("cut ledger") and self._scene.is_replaced(process)
 
     def _judge(self, where: TopicPartition, process: Process, below: list[Written]) -> None:
         """Who has slept may have set the ledger back before it was read."""
@@ -99,7 +98,7 @@ class Repeats:
 
     def _lowest(self, where: TopicPartition, standing: Standing) -> int:
         """The lowest position since then, 0 where nobody can tell."""
-        if any(kind == "cut ledger" for _, kind in self._scene.struck):
+        if self._scene.has_struck("cut ledger"):
             return 0
         lowest, key = standing.positions[where].offset, connect.encode_key(self._scene.flow.connector, where)
         for partition, end in zip(self._offsets(), standing.ends, strict=False):

@@ -149,7 +149,7 @@ class TargetLosses:
         """Who slept may store, when it wakes, how far the log reached before the position that the loss is of."""
         scene, view = self._scene, self._scene.checker.view()
         is_clear = scene.script.processes == 1 and not scene.world.has_slept
-        if one.is_excused or not is_clear or any(kind in _CONFUSED for _, kind in scene.struck):
+        if one.is_excused or not is_clear or scene.has_struck(*_CONFUSED):
             return False
         record = view.records.get(one.where)
         if record is None or record.extent is None or not view.is_whole(one.where):

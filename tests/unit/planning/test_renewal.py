@@ -40,7 +40,8 @@ def whole(_: TopicPartition) -> bool:
 def test_a_release_of_which_one_record_is_missing_is_obeyed_again() -> None:
     orders = [Assign("run", 12, 1, release=(FIRST,))]
     ledger = {FIRST: stored(12, released=True)}
-    assert follow_orders(PLAN, orders, ledger, lambda _: False).release == (FIRST,)
+    plan = follow_orders(PLAN, orders, ledger, lambda _: False)
+    assert (held(plan), plan.release) == ([FIRST], (FIRST,))
     others = {FIRST: stored(14, task=0)}
     assert held(follow_orders(PLAN, orders, others, lambda _: False)) == [], "another task has it, whatever is missing"
 

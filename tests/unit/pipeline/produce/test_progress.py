@@ -37,8 +37,9 @@ STATUS = TopicPartition(TOPICS.status, 0)
 REPORT = Report(b"key", b"told", lambda: None)
 
 
-def new_progress(*partitions: TopicPartition) -> Progress:
-    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), task=2, offsets_partitions=25)
+def new_progress(*partitions: TopicPartition, in_transactions: bool = False) -> Progress:
+    options = ProgressOptions(MM2, TOPICS, 1.0)
+    progress = Progress(options, task=2, offsets_partitions=25, in_transactions=in_transactions)
     for partition in partitions:
         progress.adopt(partition)
     return progress
@@ -282,12 +283,16 @@ def test_a_partition_that_comes_back_is_stored_again() -> None:
     assert released_in(store(progress, buffer)) == [False]
 
 
-def test_in_transactions_a_release_that_may_be_lost_is_stored_again_before_the_commit() -> None:
-    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), task=2, offsets_partitions=25, in_transactions=True)
-    progress.adopt(ORDERS)
-    buffer = at(ORDERS, 42)
+def released_in_a_transaction() -> tuple[Progress, PartitionBuffer]:
+    """What has just stored a release in the open transaction."""
+    progress, buffer = new_progress(ORDERS, in_transactions=True), at(ORDERS, 42)
     progress.release(ORDERS)
     assert released_in(store(progress, buffer)) == [True]
+    return progress, buffer
+
+
+def test_in_transactions_a_release_that_may_be_lost_is_stored_again_before_the_commit() -> None:
+    progress, buffer = released_in_a_transaction()
     assert not progress.is_untrue([])
     progress.store_again()
     assert progress.is_untrue([]), "what is open has lost it, perhaps"
@@ -299,17 +304,15 @@ def test_in_transactions_a_release_that_may_be_lost_is_stored_again_before_the_c
 
 
 def test_a_release_of_an_aborted_transaction_is_stored_again() -> None:
-    progress = Progress(ProgressOptions(MM2, TOPICS, 1.0), task=2, offsets_partitions=25, in_transactions=True)
-    progress.adopt(ORDERS)
-    buffer = at(ORDERS, 42)
-    progress.release(ORDERS)
-    assert released_in(store(progress, buffer)) == [True]
+    progress, buffer = released_in_a_transaction()
     progress.roll_back()
     assert released_in(store(progress, buffer)) == [True]
 
 
 def test_what_the_ledger_refused_is_composed_again() -> None:
+    """Also a release, which the partition's next owner waits for."""
     progress = new_progress(ORDERS)
+    progress.release(ORDERS)
     buffer = at(ORDERS, 42)
     sent = hand_out(progress.compose([buffer], 9, [REPORT]))
     for ledger, batch in sent:
@@ -321,6 +324,7 @@ def test_what_the_ledger_refused_is_composed_again() -> None:
     }
     assert {parse_header(batch.data, 0).base_sequence for _, batch in again} == {0}
     acknowledge(again)
+    assert released_in(store(progress, buffer)) == [True]
     assert progress.compose([buffer], 9, None) == []
 
 
