@@ -68,10 +68,11 @@ class AckedPosition:
     `committed` stays there.
 
     `gaps` are those that the ledger does not have yet; `extent` is how far the target's log reaches, None until that is
-    known.
+    known. `marker_at` is the offset of the target's log that the marker of the last commit has if the log was not cut,
+    -1 where that is not known.
     """
 
-    __slots__ = ("_moved", "acknowledged", "committed", "extent", "gaps", "lineage", "source")
+    __slots__ = ("_moved", "acknowledged", "committed", "extent", "gaps", "lineage", "marker_at", "source")
 
     def __init__(self, source: TopicPartition, offset: int, moved: dict[TopicPartition, None] | None = None) -> None:
         self.source = source
@@ -81,6 +82,7 @@ class AckedPosition:
         self.lineage = Lineage()
         self.committed = self.place
         self.extent: Extent | None = None
+        self.marker_at = -1
         self.gaps: tuple[FoundGap, ...] = ()
 
     @property
@@ -101,6 +103,10 @@ class AckedPosition:
     def extend(self, extent: Extent | None) -> None:
         """So far the target's log reaches now."""
         self.extent = extent
+
+    def expect_marker(self, *, is_written: bool) -> None:
+        """A transaction with records of the partition is committed. Not all brokers write its marker everywhere."""
+        self.marker_at = self.extent.end if is_written and self.extent is not None else -1
 
     # Gaps.
 

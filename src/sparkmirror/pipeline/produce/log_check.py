@@ -69,7 +69,8 @@ class TargetLogCheck:
         reason to hold the partition as `expect` does.
 
         An offset below an earlier acknowledged one shows that records are gone: for a batch that was written before,
-        the answer has its first place, and no acknowledged batch is sent again.
+        the answer has its first place, and no acknowledged batch is sent again. So does one that the marker of the last
+        commit must have: the log was cut before that, and the marker stands where the last record was.
         """
         extent = buffer.extent
         reason = ""
@@ -79,9 +80,10 @@ class TargetLogCheck:
                 continue
             if extent is None or not extent.end:
                 extent = Extent(topic, self._topic_id(topic) or NO_TOPIC_ID, base)
-            elif base < extent.end and extent.topic == topic:
+            elif (base < extent.end or base == buffer.marker_at) and extent.topic == topic:
+                known = extent._replace(end=max(extent.end, base + 1))
                 found = Extent(topic, self._topic_id(topic) or extent.topic_id, base)
-                reason = self._lose(buffer, extent, found, batch.spans[0][0] if batch.spans else buffer.acknowledged)
+                reason = self._lose(buffer, known, found, batch.spans[0][0] if batch.spans else buffer.acknowledged)
                 if reason:
                     return reason
                 extent = found

@@ -66,8 +66,9 @@ class PartitionLife(AckedPosition):
         """What `committed_end` is once the open transaction is committed."""
         return self._in_flight.sent_end or self.committed_end
 
-    def commit_sent(self) -> None:
-        """The transaction that has what was sent is committed."""
+    def commit_sent(self, *, is_marked: bool) -> None:
+        """The transaction that has what was sent is committed, and `is_marked` in the log before more is taken."""
+        self.expect_marker(is_written=is_marked)
         self.committed_end, self._in_flight.has_open = self.coming_end, False
 
     def know_committed_end(self, end: CommittedEnd | None) -> None:

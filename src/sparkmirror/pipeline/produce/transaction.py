@@ -229,7 +229,7 @@ class ExactlyOnce(TransactionIntake):
         """Take the description of an ending transaction. A coordinator that moved during EndTxn does not answer it
         before all markers are written: one that it describes as committed under our identity is committed."""
         if self._producer.has_spare and self._producer.is_committing(answer):
-            self._take_committed(answer)
+            self._take_committed(answer, answer.partitions)
             self._leave(answer.partitions)
         else:
             self._end(self._clock.monotonic())
@@ -309,12 +309,13 @@ class ExactlyOnce(TransactionIntake):
         else:
             self._take_added(answer)
 
-    def _take_committed(self, answer: Answer) -> None:
+    def _take_committed(self, answer: Answer, unmarked: Collection[TopicPartition] = ()) -> None:
+        """`unmarked` lack the marker: records of another producer may come before it."""
         self._producer.adopt(answer)
         if not self._left_open.clear_lot():
             self._cadence.commit(self._clock.monotonic())
         for buffer in self._contents.all:
-            buffer.commit_sent()
+            buffer.commit_sent(is_marked=buffer.target not in unmarked)
         self._forget_transaction()
         self._effects.append(Commit())
         self.phase = Phase.READY

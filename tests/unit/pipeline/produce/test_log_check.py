@@ -100,6 +100,27 @@ def test_a_batch_that_lands_below_shows_that_the_target_was_truncated() -> None:
     assert (desk.task_metrics.gaps, desk.task_metrics.lost_records) == (1, 50)
 
 
+def test_records_that_land_where_the_marker_of_the_last_commit_must_be_show_that_the_log_was_cut_before_it() -> None:
+    """The marker took the offset of a record that is gone, so the log is as long as without the loss."""
+    desk = Desk()
+    desk.land(100)
+    desk.buffer.commit_sent(is_marked=True)
+    assert desk.land(110) == ""
+    assert desk.buffer.extent == Extent(REMOTE, ONE, 120)
+    assert desk.gaps() == [(TARGET_TRUNCATED, 111, 110, 1, "went on")]
+
+
+def test_where_no_marker_is_due_they_land_behind_what_was_there() -> None:
+    desk = Desk()
+    desk.land(100)
+    desk.land(110)
+    desk.buffer.commit_sent(is_marked=False)
+    desk.land(120)
+    desk.buffer.commit_sent(is_marked=True)
+    assert desk.land(131) == ""
+    assert desk.gaps() == []
+
+
 def test_or_deleted_if_the_topic_is_another_one() -> None:
     desk = Desk()
     desk.land(100)

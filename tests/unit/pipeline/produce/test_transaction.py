@@ -16,6 +16,7 @@ from sparkmirror.kafka.wire.coordinator import AddPartitions, Answer, Describe, 
 from sparkmirror.kafka.wire.open_transactions import OpenTransaction
 from sparkmirror.ledger import positions
 from sparkmirror.ledger.committed_end import CommittedEnd
+from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.topics import ledger_topics
 from sparkmirror.model import Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
@@ -219,11 +220,12 @@ def test_the_first_batch_opens_a_transaction_which_is_committed_with_the_positio
     desk.poll()
     assert desk.broker.question is None, "the data is not acknowledged yet"
     buffer.succeed(batch)
+    buffer.extend(Extent("A.orders", TOPIC_ID, 13))
     desk.poll()
     assert desk.broker.question == EndTransaction("A-mm2-MirrorSourceConnector-0", ProducerIdentity(7, 4), True)
     assert buffer.committed == Place(0)
     desk.answer(Answer(0, ProducerIdentity(7, 5)))
-    assert buffer.committed.offset == 3
+    assert (buffer.committed.offset, buffer.marker_at) == (3, 13)
     assert (desk.phase, desk.transaction.identity) == (Phase.READY, ProducerIdentity(7, 5))
 
 
@@ -694,10 +696,12 @@ def _assert_goes_on_under_the_spare_id(desk: Desk, buffer: PartitionBuffer) -> N
 def test_a_commit_that_the_coordinator_has_begun_and_does_not_answer_is_taken_for_one(second: bool) -> None:
     desk = Desk(second=second, spare=_spare(Broker(second)))
     buffer = _end_without_answer(desk)
+    buffer.extend(Extent("A.orders", TOPIC_ID, 13))
     epoch = desk.transaction.identity.epoch + second
     begun = Answer(0, ProducerIdentity(7, epoch), state="PrepareCommit", partitions=frozenset([ORDERS]))
     desk.answer(begun)
     assert (buffer.committed.offset, desk.refused) == (3, [ORDERS])
+    assert buffer.marker_at == -1, "records of the spare id may come before the marker"
     desk.poll()
     assert desk.transaction.identity == ProducerIdentity(8, 0)
     assert desk.transaction.holds(buffer)
