@@ -187,10 +187,10 @@ class Person:
     def _move_groups(self, kind: str, pair: ClusterPair) -> MoveGroups:
         def moves() -> Moves:
             found = look(self._scene.flow, pair, differences=False, is_step=True)
-            return Moves(found.moves(planned=True), found.topic_ids)
+            return Moves(found.moves(planned=True), found.topic_ids, found.upstream())
 
         if self._scene.script.kept is None:
-            return MoveGroups(pair.target, moves)
+            return MoveGroups(pair.target, moves, flow=self._scene.flow)
         return JudgedMove(self._scene, pair, moves, self._places.setdefault(kind, {}))
 
     def _claim(self, began: float) -> None:

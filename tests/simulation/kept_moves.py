@@ -77,7 +77,7 @@ class JudgedMove(MoveGroups):
 
     def __init__(self, scene: "Scene", pair: ClusterPair, moves: Callable[[], Moves],
                  places: dict[TopicPartition, Place]) -> None:  # fmt: skip
-        super().__init__(pair.target, moves)
+        super().__init__(pair.target, moves, flow=scene.flow)
         self._scene = scene
         self._places = places
 

@@ -125,9 +125,9 @@ def _all_steps(
 
     def moves() -> Moves:
         found = look(flow, cluster_pair, differences=False, is_step=True)
-        return Moves(found.moves(planned=not args.unplanned), found.topic_ids)
+        return Moves(found.moves(planned=not args.unplanned), found.topic_ids, found.upstream())
 
-    groups = MoveGroups(cluster_pair.target, moves)
+    groups = MoveGroups(cluster_pair.target, moves, flow=flow)
     if cluster_pair.source is None:
         return [groups]
     fence = Fence(flow, cluster_pair.source, keeper(Fence.name, journal))

@@ -123,7 +123,7 @@ def _steps(
 
     def moves() -> Moves:
         found = look(flow, ClusterPair(source, target), differences=False, is_step=True)
-        return Moves(found.moves(planned=True), found.topic_ids)
+        return Moves(found.moves(planned=True), found.topic_ids, found.upstream())
 
     fence = Fence(flow, source, keeper(Follow.name, journal, part=Fence.name))
     cut_over = CutOver(args.quiet_seconds, fence, args.fence)
@@ -131,7 +131,7 @@ def _steps(
         Copy(flow, source, copy),
         Follow(flow, source, cut_over, mirror_until, tell),
         Prove(flow, lambda: _verify(config, flow, args)),
-        MoveGroups(target, moves),
+        MoveGroups(target, moves, flow=flow),
     ]
 
 

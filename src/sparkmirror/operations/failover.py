@@ -173,6 +173,14 @@ class Readiness:
                 found[place.group][place.remote] = Committed(resume.offset, place.note)
         return dict(found)
 
+    def upstream(self) -> dict[str, dict[TopicPartition, int]]:
+        """Where groups stand on the source, by their partitions on the target; of those of which that is known."""
+        found: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+        for place in self.places:
+            if place.committed is not None:
+                found[place.group][place.remote] = place.committed.offset
+        return dict(found)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "flow": str(self.flow),

@@ -3,23 +3,30 @@
 Applied by `operations.steps`, from `cli.failover`, `cli.failback` and `cli.migrate`.
 """
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from sparkmirror.config.flow.flows import FlowConfig
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.acls import agreed_acls, await_acls, create_acls, delete_acls
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
 from sparkmirror.kafka.groups import GroupIsActive, GroupOffsetsClient, delete_group_offsets
+from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.checkpoints import is_forward
+from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.ledger.setup import mirror_topics
 from sparkmirror.model import TopicPartition, is_another_topic
 from sparkmirror.operations.cluster_pair import known_partitions, mirrored_offsets, mirrored_partitions
 from sparkmirror.operations.steps import Keep, Note
 from sparkmirror.sync.acls import fence_of
+
+log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.5
@@ -140,31 +147,40 @@ class Drain:
 
 
 class Moves(NamedTuple):
-    """The offsets to commit, by group, and the ids of the topics that they are of."""
+    """The offsets to commit, by group, and the ids of the topics that they are of; `upstream` are the offsets on the
+    source that they were translated from."""
 
     groups: Mapping[str, GroupOffsets]
     topic_ids: Mapping[str, UUID]
+    upstream: Mapping[str, Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 class MoveGroups:
     """A step that commits offsets for groups without members, only forward, and names the others. Its note has the
     offsets from before."""
 
-    def __init__(self, cluster: Admin, moves: Callable[[], Moves], name: str = "groups") -> None:
-        """`moves` is called once, when the step begins."""
+    def __init__(
+        self, cluster: Admin, moves: Callable[[], Moves], name: str = "groups", flow: FlowConfig | None = None
+    ) -> None:
+        """`moves` is called once, when the step begins. `flow` is the one whose mirror keeps the groups of `cluster` in
+        step; it learns what is committed."""
         self.name = name
+        self._flow = flow
         self._cluster = cluster
         self._moves = moves
         self._client = GroupOffsetsClient(cluster, _PATIENCE_SECONDS)
 
     def prepare(self) -> Note:
-        moves, topic_ids = self._moves()
+        moves, topic_ids, upstream = self._moves()
         before = self._read(moves)
         topics = {where.topic for offsets in moves.values() for where in offsets}
         return {
             "ids": {name: str(topic_ids[name]) for name in sorted(topics)},
             "groups": {
-                group: [note_move(where, before[group].get(where), after) for where, after in sorted(offsets.items())]
+                group: [
+                    note_move(where, before[group].get(where), after, upstream.get(group, {}).get(where))
+                    for where, after in sorted(offsets.items())
+                ]
                 for group, offsets in moves.items()
             },
         }
@@ -173,18 +189,42 @@ class MoveGroups:
         """Commits. A group that has got members since the note is left to them, as one that had some before."""
         self._refuse_other_topics(note)
         now = self._read(note["groups"])
+        forward = {
+            group: [one for one in moves if is_forward(now[group].get(_where(one)), one["after"])]
+            for group, moves in note["groups"].items()
+        }
+        self._write_checkpoints(forward)
         count, left = 0, []
-        for group, moves in note["groups"].items():
-            wanted = {_where(one): Committed(one["after"], one["note"]) for one in moves}
-            forward = {
-                where: after for where, after in wanted.items() if is_forward(now[group].get(where), after.offset)
-            }
-            if forward and not self._commit(group, forward):
+        for group, moves in forward.items():
+            if moves and not self._commit(group, {_where(one): Committed(one["after"], one["note"]) for one in moves}):
                 left.append(group)
             else:
-                count += len(wanted)
+                count += len(note["groups"][group])
         stand = len(note["groups"]) - len(left)
         return f"{stand} groups stand on {self._cluster.alias} where they go on ({count} partitions){_name_left(left)}"
+
+    def _write_checkpoints(self, forward: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Before the commits: by its checkpoint the mirror knows one as its own, and takes it back where the log is cut
+        below it. The mirror's next checkpoint may come too late for that. Groups move without them, too."""
+        flow = self._flow
+        if flow is None or not (flow.offsets.emit_checkpoints and flow.offsets.sync_groups):
+            return
+        found = [
+            Checkpoint(group, _where(one), one["upstream"], one["after"], one["note"])
+            for group, moves in forward.items()
+            for one in moves
+            if one.get("upstream") is not None
+        ]
+        topic = mirror_topics(flow.name, flow.policy, flow.offsets.syncs_location).checkpoints
+        try:
+            if found and self._cluster.list_topics([topic]):
+                publish(flow.target, topic, [(one.key(), one.value()) for one in found], _PATIENCE_SECONDS)
+        except ClusterError as why:
+            log.warning(
+                "%s: groups are moved without checkpoints, so the mirror does not take them back should %s lose the "
+                "records before their offsets: %s",
+                flow.name, flow.name.target, why,
+            )  # fmt: skip
 
     def undo(self, note: Note) -> str:
         """Takes commits back where the group has not moved since, has no members, and the topics are the same."""
@@ -245,7 +285,9 @@ class MoveGroups:
         return found
 
 
-def note_move(where: TopicPartition, before: Committed | None, after: Committed) -> dict[str, Any]:
+def note_move(
+    where: TopicPartition, before: Committed | None, after: Committed, upstream: int | None = None
+) -> dict[str, Any]:
     """The note with which a move can be repeated and taken back, as JSON."""
     return {
         "topic": where.topic,
@@ -254,6 +296,7 @@ def note_move(where: TopicPartition, before: Committed | None, after: Committed)
         "before_note": "" if before is None else before.metadata,
         "after": after.offset,
         "note": after.metadata,
+        "upstream": upstream,
     }
 
 

@@ -1,6 +1,6 @@
 """The steps of a failover on made-up clusters: what a step that is begun again asks once more."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +10,15 @@ import pytest
 from tests.flows import flow_of
 from tests.memory_journal import MemoryJournal
 
-from sparkmirror.errors import SparkMirrorError
+from sparkmirror.errors import ClusterError, SparkMirrorError
 from sparkmirror.kafka.answers import AclBinding
-from sparkmirror.model import Topic, TopicPartition
+from sparkmirror.kafka.group_answers import Committed, GroupOffsets
+from sparkmirror.kafka.publish import Record
+from sparkmirror.ledger.checkpoints import GroupWrite, Places, Renewal, note_place, plan_take_back
+from sparkmirror.ledger.mirror_records import Checkpoint
+from sparkmirror.model import Cluster, Topic, TopicPartition
 from sparkmirror.operations import failover_run
-from sparkmirror.operations.failover_run import Drain, Fence
+from sparkmirror.operations.failover_run import Drain, Fence, MoveGroups, Moves
 from sparkmirror.operations.steps import Note, keeper, take_steps, undo_steps
 from sparkmirror.sync.acls import fence_of
 
@@ -148,3 +152,92 @@ def test_a_part_of_a_note_is_kept_beside_the_rest(source: Source) -> None:
 
 def topics(note: Note) -> tuple[list[str], ...]:
     return tuple([AclBinding(*one).topic for one in note[which]] for which in ("bindings", "stood"))
+
+
+REMOTE, OTHER = TopicPartition("A.orders", 0), TopicPartition("A.orders", 1)
+CHECKPOINTS = "A.checkpoints.internal"
+
+
+@dataclass
+class Target:
+    """The cluster that groups are moved on, and what happens there, in order."""
+
+    topics: set[str]
+    stands: dict[str, dict[TopicPartition, Committed]] = field(default_factory=dict)
+    events: list[object] = field(default_factory=list)
+    refuses: bool = False
+    alias: str = "B"
+
+    def list_topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        return {name: Topic(name, FORMER, 2, 1) for name in names if name in self.topics}
+
+    def committed(self, groups: Iterable[str]) -> tuple[dict[str, GroupOffsets], dict[str, SparkMirrorError]]:
+        return {group: dict(self.stands.get(group, {})) for group in groups}, {}
+
+    def commit(self, group: str, offsets: GroupOffsets) -> Mapping[TopicPartition, SparkMirrorError]:
+        self.stands.setdefault(group, {}).update(offsets)
+        self.events.append((group, dict(offsets)))
+        return {}
+
+    def publish(self, _: Cluster, topic: str, records: Iterable[Record], __: float) -> None:
+        if self.refuses:
+            raise ClusterError("Cluster B refuses records.")
+        self.events += [(topic, Checkpoint.parse(*record)) for record in records]
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Target:
+    target = Target({"A.orders", CHECKPOINTS})
+    monkeypatch.setattr(failover_run, "GroupOffsetsClient", lambda *_: target)
+    monkeypatch.setattr(failover_run, "publish", target.publish)
+    return target
+
+
+def moved(target: Target, *lines: str) -> list[object]:
+    """What happens where the group `g` is moved, which stands on the first partition already, by a flow with these
+    lines."""
+    target.stands["g"] = {OTHER: Committed(7)}
+    offsets, upstream = {REMOTE: Committed(19, "note"), OTHER: Committed(7)}, {REMOTE: 16, OTHER: 5}
+    moves = Moves({"g": offsets}, {"A.orders": FORMER}, {"g": upstream})
+    take_steps([MoveGroups(target, lambda: moves, flow=flow_of(*lines))], MemoryJournal(), tell)  # type: ignore[arg-type]
+    return target.events
+
+
+SYNCS = "sync.group.offsets.enabled = true"
+COMMIT = ("g", {REMOTE: Committed(19, "note")})
+
+
+def test_the_mirror_knows_what_a_failover_commits_as_its_own_and_takes_it_back(target: Target) -> None:
+    """Its last checkpoint may lie before that, and its next one come too late."""
+    before = Checkpoint("g", REMOTE, 16, 19, "note")
+    assert moved(target, SYNCS) == [(CHECKPOINTS, before), COMMIT]
+    places, after = Places(), Checkpoint("g", REMOTE, 16, 0, "note")
+    note_place(places, Checkpoint("g", REMOTE, 16, 18, "note"))
+    cut = [Renewal(Checkpoint("g", REMOTE, 16, 18, "note"), after, 0)]
+    assert plan_take_back(cut, frozenset(), target.stands, places)[0] == [], "without the checkpoint"
+    note_place(places, before)
+    assert plan_take_back(cut, frozenset(), target.stands, places)[0] == [
+        GroupWrite("g", {REMOTE: Committed(0, "note")})
+    ]
+
+
+@pytest.mark.parametrize("lines", [(), (SYNCS, "emit.checkpoints.enabled = false")])
+def test_a_failover_writes_no_checkpoint_where_the_mirror_moves_no_groups(target: Target, lines: tuple[str]) -> None:
+    assert moved(target, *lines) == [COMMIT]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_groups_move_where_no_checkpoint_can_be_written(
+    target: Target, is_there: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    target.topics -= set() if is_there else {CHECKPOINTS}
+    target.refuses = True
+    assert moved(target, SYNCS) == [COMMIT]
+    assert ("Cluster B refuses records." in caplog.text) == is_there
+
+
+def test_a_step_that_an_earlier_version_began_moves_its_groups(target: Target) -> None:
+    step = MoveGroups(target, lambda: Moves({}, {}), flow=flow_of(SYNCS))  # type: ignore[arg-type]
+    one = {"topic": "A.orders", "partition": 0, "before": None, "before_note": "", "after": 19, "note": "note"}
+    step.apply({"ids": {"A.orders": str(FORMER)}, "groups": {"g": [one]}})
+    assert target.events == [COMMIT]
