@@ -92,8 +92,9 @@ class TargetLogCheck:
         return reason
 
     def _lose(self, buffer: PartitionBuffer, known: Extent, found: Extent, source: int) -> str:
-        """Record the loss. If the configuration says to go on, the extent becomes what was found, from source offset
-        `source` on."""
+        """Record the loss. If the configuration says to go on, the extent becomes what was found. The map gets the cut
+        in any case: what comes from offset `source` on may be there already, and the next start finds a longer log.
+        """
         cause = judge(known, found)
         if cause is None:
             return ""
@@ -104,8 +105,8 @@ class TargetLogCheck:
         what = f"{what} {known.end} and goes on at {resumed}, {lost} are gone"
         log.warning("%s: %s.", buffer.source, what, extra={"event": "target-lost"})
         self._progress.gaps.add(buffer, cause, known.end, resumed, DONE[action], found.topic_id, ANYWHERE)
+        self._progress.cut(buffer, source, resumed)
         if action != CONTINUE:
             return f"{what}; {what_next(action)}"
         buffer.extend(found)
-        self._progress.cut(buffer, source, resumed)
         return ""

@@ -149,6 +149,7 @@ def test_what_the_file_says_holds_the_partition_and_the_next_start_finds_the_sam
     desk.buffer.hold(reason)
     assert desk.land(70) == "", "what was on its way is not told again"
     assert desk.buffer.extent == Extent(REMOTE, ONE, 110), "so it is stored, and found again"
+    assert desk.progress.lacks_map([desk.buffer]), "no position goes beyond what has landed before the map has the cut"
     assert desk.gaps() == [(TARGET_TRUNCATED, 110, 60, 50, done)]
 
 
