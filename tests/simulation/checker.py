@@ -228,16 +228,24 @@ class Checker:
         return one.is_over_cut and not self._is_there(one, where)
 
     def is_caught_up(self) -> bool:
-        """A position beyond a log that was cut is of the former one: who reads it comes back."""
         view = self.view()
         for partition in self._scene.sources():
             position, end = view.position(partition.where), partition.log.high_watermark
             topic_id = self._scene.source.topics[partition.where.topic].topic_id
             if position is None or position.topic_id != topic_id or position.offset < end:
                 return False
-            if position.offset > end and self._scene.truth.of(partition.where).truncations:
+            if self._is_before_cut(partition):
                 return False
         return True
+
+    def _is_before_cut(self, partition: Partition) -> bool:
+        """Whether the stored position is of the source's log as it was before a cut: who reads it next finds that,
+        though it lies at the end of the log or beyond. Nobody may have run since."""
+        position = self.view().position(partition.where)
+        if position is None or not self._scene.truth.of(partition.where).truncations:
+            return False
+        is_beyond = position.offset > partition.log.high_watermark
+        return is_beyond or (bool(position.epochs) and not _lies_in(position, partition))
 
     # At the end.
 

@@ -61,7 +61,8 @@ _APPENDED = frozenset({7, 20})
 class Partition:
     """`refuses` are error codes, of which every batch gets one, and all behind the first one of those that
     `then_refuses` has, if any; `withholds` is one that reads get; `is_stuck` says that
-    replicas do not follow, `is_hollow` that reads bring nothing, as tiered storage that does not answer."""
+    replicas do not follow, `is_hollow` that reads bring nothing, as tiered storage that does not answer, and
+    `is_taken_by_name` that it has what was sent to a topic of that name which was deleted."""
 
     where: TopicPartition
     leader: int | None
@@ -72,6 +73,7 @@ class Partition:
     is_stuck: bool = False
     is_hollow: bool = False
     is_gone: bool = False
+    is_taken_by_name: bool = False
     cut_at: float = 0.0
     appended_at: float = 0.0
     waiting: "list[Waiting]" = field(default_factory=list)

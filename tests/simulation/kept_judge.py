@@ -41,9 +41,9 @@ REASONS = {
     r"nobody knows whether they were mirrored": ("ledger lost", *_TURNED),
 }
 """Why a partition may be FAILED for good, and what must have happened then. Where the target was deleted, brokers of
-3.9 have `taken by name` what was meant for the former log; of markers and empty records all do. What `came late` is a
-record that its source has lost, from a process that had stood still: sequence numbers count records, and
-holes have none."""
+3.9 have `taken by name` what was meant for the former log; of markers that clients write late, and of empty records,
+all do. What `came late` is a record that its source has lost, from a process that had stood still: sequence numbers
+count records, and holes have none."""
 _WRONG_MAX = 5
 """Batches that a process may have under way when the first of them is found at a wrong offset."""
 
@@ -98,7 +98,8 @@ class Causes:
         before = self.of(where) if where in self.failed() else set()  # it stays FAILED until the next epoch
         if self._scene.world.now - self._made_again.get(where, -1e9) < _NOTICED_SECONDS:
             before |= {"source made again"}  # its task may not have met that yet, and fails by it when it does
-        self._known[where] = {"target deleted"} | by_name | before
+        grown = self._known.get(where, set()) & {"grown"}  # a source that is made again has fewer partitions then
+        self._known[where] = {"target deleted"} | by_name | before | grown
         self._began_again[where] = self._scene.world.now
         truth = self._scene.truth.of(where)
         truth.lose_target(0)
@@ -112,6 +113,8 @@ class Causes:
         kept, truth = self._scene.script.kept, self._scene.truth.of(where)
         found = set(self._known.get(where, ()))
         found |= {"forgets"} if kept is not None and kept.forgets else set()
+        remote = self._scene.target.partition(TopicPartition(self._scene.remote, where.partition))
+        found |= {"taken by name"} if remote is not None and remote.is_taken_by_name else set()
         return found | ({"source cut"} if CUT in truth.source_losses else set())
 
     def failed(self) -> dict[TopicPartition, str]:
@@ -138,7 +141,7 @@ class _Failed:
     last: float
 
 
-def _end_of_batches(partition: Partition) -> int:
+def end_of_batches(partition: Partition) -> int:
     """A log that was cut within a hole ends behind its last batch: what is between is taken up when more comes."""
     batches, end = partition.log.batches, partition.log.high_watermark
     return min(end, batches[-1].last + 1) if batches else partition.log.start
@@ -291,8 +294,8 @@ class KeptChecker(Checker):
             topic_id = self._scene.source.topics[where.topic].topic_id
             if position is None or position.topic_id != topic_id or where in failed:
                 return False
-            is_there = position.offset >= _end_of_batches(partition) or self._is_taken_back(partition)
-            if not is_there or not self._is_of_this_or_no_log(where):
+            is_there = position.offset >= end_of_batches(partition) or self._is_taken_back(partition)
+            if not is_there or not self._is_of_this_or_no_log(where) or self._is_before_cut(partition):
                 return False
         return True
 
@@ -347,9 +350,7 @@ class KeptChecker(Checker):
 
     def _is_moved(self, partition: Partition) -> bool:
         position = self.view().position(partition.where)
-        return position is not None and (
-            position.offset >= _end_of_batches(partition) or self._is_taken_back(partition)
-        )
+        return position is not None and (position.offset >= end_of_batches(partition) or self._is_taken_back(partition))
 
     def _is_taken_back(self, partition: Partition) -> bool:
         """Whether a mirror that slept has stored what it had when it woke, behind its successor, though all is there:
@@ -364,12 +365,12 @@ class KeptChecker(Checker):
             and self._scene.world.has_slept
             and len(self._scene.mirrors) > 1
             and remote is not None
-            and remote.log.high_watermark >= _end_of_batches(partition)
+            and remote.log.high_watermark >= end_of_batches(partition)
         )
 
     def _tell_stall_of(self, partition: Partition) -> None:
         where, mirror = partition.where, self._scene.mirror
-        if self._hangs(where):
+        if self._hangs(partition):
             return
         failed = {str(failing): why for failing, why in mirror.failed.items()}
         remote = self.remote(where)
@@ -379,12 +380,17 @@ class KeptChecker(Checker):
             f"{mirror.reason}; failed: {failed}"
         )
 
-    def _hangs(self, where: TopicPartition) -> bool:
-        """Whether a log that is to be adopted has a transaction whose marker was cut off: a person is to end that."""
-        remote = self.remote(where)
-        if remote is None or not {"target cut", "ledger lost"} <= self._scene.causes.of(where):
+    def _hangs(self, partition: Partition) -> bool:
+        """Whether a log that is to be adopted has a transaction whose marker was cut off: a person is to end that. Or
+        one is to be compared with its source's that was cut within a hole: that is silent at its end until more
+        comes."""
+        remote = self.remote(partition.where)
+        if remote is None:
             return False
-        return remote.log.last_stable < remote.log.high_watermark
+        if end_of_batches(partition) < min(partition.log.high_watermark, remote.log.high_watermark):
+            return True
+        is_adopted = {"target cut", "ledger lost"} <= self._scene.causes.of(partition.where)
+        return is_adopted and remote.log.last_stable < remote.log.high_watermark
 
     def _judge_reason(self, where: TopicPartition, reason: str) -> None:
         causes = self._scene.causes.of(where)
@@ -404,8 +410,8 @@ class KeptChecker(Checker):
     def _judge_whole(self, partition: Partition) -> None:
         """A partition that is not FAILED is the source's copy, to its end."""
         where, log = partition.where, partition.log
-        wrong = self.first_wrong(where)
-        if wrong is not None and (lately := self._lately_failed().get(where)) is not None:
+        wrong, is_before_cut = self.first_wrong(where), self._is_before_cut(partition)
+        if (wrong is not None or is_before_cut) and (lately := self._lately_failed().get(where)) is not None:
             self._judge_reason(where, lately.reason)
             return
         causes, remote = self._scene.causes.of(where), self.remote(where)
@@ -417,6 +423,9 @@ class KeptChecker(Checker):
             return
         if wrong is not None and wrong < log.high_watermark:
             self.fail(f"{where} is not FAILED, and the target is wrong at {wrong}")
+            return
+        if is_before_cut:
+            self.fail(f"{where} is not FAILED, and its position is one of a log that the source has no more")
             return
         self._judge_missing(where, log.high_watermark)
         own = [gap for gap in self._gaps() if gap.partition == where]

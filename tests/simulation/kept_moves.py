@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.simulation.cluster import Partition
 from tests.simulation.consumers import GROUP
+from tests.simulation.kept_judge import end_of_batches
 
 from sparkmirror.batch.records import Record
 from sparkmirror.ledger.topics import ledger_topics
@@ -200,7 +201,8 @@ def _judge_parted(scene: "Scene", one: KeptReturn, seen: _Seen, home: Partition,
         is_unknown = max(home.log.high_watermark, 1) <= away.log.start and seen.stored < home.log.high_watermark
         return "" if is_unknown else f"is refused, and has offsets in common: {one.parted}"
     is_hanging = any(one.log.last_stable < one.log.high_watermark for one in (home, away))
-    return "" if is_hanging else f"is refused, and both logs can be read: {one.parted}"
+    is_silent = end_of_batches(home) < home.log.high_watermark <= seen.away_end  # nothing tells that no more comes
+    return "" if is_hanging or is_silent else f"is refused, and both logs can be read: {one.parted}"
 
 
 def _records(scene: "Scene", partition: Partition) -> list[Record]:

@@ -1,6 +1,7 @@
 """kafka-python's messages as bytes and back, each form once: a history asks the same things again and again.
 
-What is decoded is shared by all that receive equal bytes; nobody changes a message that was sent to it.
+What is decoded is shared by all that receive equal bytes, also in later histories; nobody changes a message that was
+sent to it, but for metadata, into which `kafka.witnesses` puts what other brokers know.
 """
 
 import struct
@@ -8,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
 _SIZE, _CORRELATION = struct.Struct(">i"), struct.Struct(">i")
 _REQUEST_HEAD = struct.Struct(">hhih")
@@ -36,7 +37,8 @@ def _decode(kind: Any, data: Any, version: int | None = None, header: bool = Fal
     if header:
         at = _number_at(kind)
         data = data[:at] + _NO_NUMBER + data[at + 4 :]
-    return _decoded(kind, version, data, header)
+    decoded = _decoded.__wrapped__ if kind is MetadataResponse else _decoded
+    return decoded(kind, version, data, header)
 
 
 decode = classmethod(_decode)

@@ -14,7 +14,7 @@ def played(script: Script, seconds: float) -> Iterator[Scene]:
     """The script's mirrors have run for so long, and its source is written to."""
     world = World(script.world_seed)
     scene = Scene(script, world)
-    with simulated(world, scene.net, None):
+    with simulated(world, scene.net, script.kept):
         try:
             scene.start_missing()
             world.after(0.1, scene.producers.write)

@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from random import Random
 
+import pytest
+from tests.simulation.faults import FAULTS
 from tests.simulation.history import Scene
+from tests.simulation.kept import Kept
 from tests.simulation.played import played
 from tests.simulation.scripts import Script
+from tests.simulation.truth import Outcome
 
 from sparkmirror.batch.header import parse_header, stamp
 from sparkmirror.batch.records import encode_batch
@@ -94,3 +99,42 @@ def test_what_lies_open_is_found_where_no_coordinator_ends_it() -> None:
         scene.checker.judge(is_done=True)
         (problem,) = scene.checker.problems
         assert "1 records from" in problem and "lie open on the target, and are nobody's to end" in problem
+
+
+def _cut_source(scene: Scene, written: int) -> None:
+    """Its last records are lost, of which so many places in a hundred are written to again."""
+    (partition,) = scene.sources()
+    log, end = partition.log, partition.log.end
+    _, cut = FAULTS["unclean source"]
+    assert "is cut to" in cut(scene, Random(3))
+    for _ in range((end - log.end) * written // 100):
+        value, topic_id = scene.truth.next_value(partition.where), scene.source.topics["orders"].topic_id
+        scene.truth.write(partition.where, value, topic_id, log.end, Outcome.PLAIN, scene.world.now)
+        log.append(bytes(encode_batch([(b"key", value)])))
+    scene.source.replicate(partition)
+
+
+@pytest.mark.parametrize("written", [0, 50, 100])
+@pytest.mark.parametrize("kept", [None, Kept()], ids=["", "kept"])
+def test_a_cut_of_the_source_that_nobody_has_met_is_waited_for(kept: Kept | None, written: int) -> None:
+    with _caught_up(replace(_PLAIN, kept=kept)) as scene:
+        scene.mirrors[0].kill()
+        _cut_source(scene, written)
+        assert not scene.checker.is_caught_up()
+        scene.start_mirror()
+        assert scene.world.run(scene.world.now + 60.0, scene.checker.is_caught_up)
+        scene.world.run(scene.world.now + 3.0)
+        assert bool(scene.causes.failed()) is (kept is not None)
+        scene.checker.judge(is_done=True)
+        assert scene.checker.problems == []
+
+
+@pytest.mark.parametrize("written", [0, 100])
+def test_where_offsets_are_kept_a_cut_of_the_source_that_fails_no_partition_is_found(written: int) -> None:
+    with _caught_up(replace(_PLAIN, kept=Kept())) as scene:
+        scene.mirrors[0].kill()
+        _cut_source(scene, written)
+        assert not scene.world.run(scene.world.now + 60.0, scene.checker.is_caught_up)
+        scene.checker.judge(is_done=False)
+        (problem,) = scene.checker.problems
+        assert "orders-0 is not FAILED, and " in problem

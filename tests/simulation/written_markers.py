@@ -29,7 +29,7 @@ Codes = dict[int, dict[TopicPartition, Produced]]
 def write_markers(cluster: "Cluster", node: int, request: Any, reply: Callable[[Any], None]) -> None:
     """Answers once all replicas have what was appended. While they are late, some come much later, in two parts, by a
     time or just as another process takes its next step."""
-    random, codes, markers = cluster.world.random, Codes(), list(request.markers)
+    random, codes, markers, came_at = cluster.world.random, Codes(), list(request.markers), cluster.world.now
     is_late = cluster.world.now < cluster.written_late_until
     parts = [markers[: (cut := random.randrange(len(markers) + 1))], markers[cut:]] if is_late else [markers]
     waiting = WaitingRequest(lambda: reply(_answer(codes)), len(parts))
@@ -38,7 +38,8 @@ def write_markers(cluster: "Cluster", node: int, request: Any, reply: Callable[[
 
     def carry_out(part: list[Any]) -> None:
         if cluster.nodes[node].deaths == deaths:
-            _append_all(cluster, node, part, codes, waiting)
+            for partition in _append_all(cluster, node, part, codes, waiting):
+                partition.is_taken_by_name |= cluster.topics[partition.where.topic].made_at > came_at
             waiting.left -= 1
             if not waiting.left:
                 waiting.answer()
@@ -63,7 +64,10 @@ def write_markers(cluster: "Cluster", node: int, request: Any, reply: Callable[[
     wait() if is_late else go_on()
 
 
-def _append_all(cluster: "Cluster", node: int, markers: Iterable[Any], codes: Codes, waiting: WaitingRequest) -> None:
+def _append_all(
+    cluster: "Cluster", node: int, markers: Iterable[Any], codes: Codes, waiting: WaitingRequest
+) -> "list[Partition]":
+    """The partitions that have taken markers."""
     touched: dict[TopicPartition, Partition] = {}
     for marker in markers:
         for where in _partitions(marker):
@@ -77,6 +81,7 @@ def _append_all(cluster: "Cluster", node: int, markers: Iterable[Any], codes: Co
             partition.waiting.append(Waiting(told, partition.log.end, waiting))
     for partition in touched.values():
         cluster.replicate_later(partition)
+    return [*touched.values()]
 
 
 def _partitions(marker: Any) -> list[TopicPartition]:
