@@ -8,8 +8,8 @@ a log that no longer exists: what this mirror committed for it is taken back (`R
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from sparkmirror.kafka.group_answers import Committed, GroupOffsets
@@ -58,6 +58,23 @@ class Renewal(NamedTuple):
     before: Checkpoint
     after: Checkpoint
     end: int
+
+    @property
+    def key(self) -> CheckpointKey:
+        return self.before.group, self.before.partition
+
+    def standing_at(self, stands: Committed) -> Self:
+        """The same for a group that an earlier checkpoint has put there."""
+        return self._replace(before=replace(self.before, downstream=stands.offset, metadata=stands.metadata))
+
+
+class TakeBack(NamedTuple):
+    """What is to be committed; `held` are those whose group has members, and stands where this mirror has put it;
+    `left` those beyond the log's end that are left, and where they stand."""
+
+    writes: list["GroupWrite"]
+    held: list[Renewal]
+    left: list[tuple[Renewal, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,25 +207,28 @@ def plan_take_back(
     active: frozenset[str],
     on_target: Mapping[str, GroupOffsets],
     places: Places,
-) -> tuple[list[GroupWrite], list[tuple[Renewal, int]]]:
+) -> TakeBack:
     """The commits of replacements, for groups without members that stand exactly where this mirror committed them for
-    the former log, by this checkpoint or one before it; and the other groups that stand beyond the log's end."""
+    the former log, by this checkpoint or one before it; and the other groups that stand beyond the log's end. Members
+    may leave without a commit of their own: what holds them is to be planned again."""
     writes: dict[str, dict[TopicPartition, Committed]] = {}
+    held: list[Renewal] = []
     left: list[tuple[Renewal, int]] = []
     for one in renewals:
         before, after = one.before, one.after
         stands = on_target.get(before.group, {}).get(before.partition)
         is_own = stands == Committed(before.downstream, before.metadata) or (
-            stands is not None
-            and stands.offset > after.downstream
-            and stands in places.get((before.group, before.partition), ())
+            stands is not None and stands.offset > after.downstream and stands in places.get(one.key, ())
         )
         if is_own and before.group not in active:
             place = Committed(after.downstream, after.metadata)
             writes.setdefault(before.group, {})[before.partition] = place
-        elif stands is not None and stands.offset > one.end:
+            continue
+        if is_own and stands is not None:
+            held.append(one.standing_at(stands))
+        if stands is not None and stands.offset > one.end:
             left.append((one, stands.offset))
-    return [GroupWrite(group, offsets) for group, offsets in writes.items()], left
+    return TakeBack([GroupWrite(group, offsets) for group, offsets in writes.items()], held, left)
 
 
 def plan_group_writes(

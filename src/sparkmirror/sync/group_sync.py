@@ -106,6 +106,7 @@ class GroupRound:
         self._reached: Mapping[CheckpointKey, Reached] = {}
         self._settled: dict[str, float] = {}
         self._looks_at = 0.0
+        self._held: dict[CheckpointKey, Renewal] = {}
         self._notes = LogNotes(flow.target, flow.ledger_topics.status, flow.name.source)
         self._seen: dict[TopicPartition, UUID] = {}
         self._told: set[str] = set()
@@ -183,17 +184,19 @@ class GroupRound:
 
         What a group or another tool committed is left and named. A group that cannot be read or moved now keeps its
         checkpoint, by which its commit is known as ours: the next round tries again. One that is not ours to read has
-        nothing to wait for. Raises ClusterError.
+        nothing to wait for. A group that has members is looked at in each round until it has none, or stands elsewhere.
+        Raises ClusterError.
         """
-        if not (renewals and self._flow.offsets.sync_groups):
+        due = [*self._held_before(renewals), *renewals]
+        if not (due and self._flow.offsets.sync_groups):
             return self._settle(renewals)
         before = self._commits.ends()
         active = self._active()
-        on_target, failed = self._target_groups.committed({one.before.group for one in renewals})
+        on_target, failed = self._target_groups.committed({one.before.group for one in due})
         self._tell(failed)
-        writes, left = plan_take_back(renewals, active, on_target, self._places)
-        self._name(left)
-        wanted = {write.group: write.offsets for write in writes}
+        plan = plan_take_back(due, active, on_target, self._places)
+        self._name(plan.left)
+        wanted = {write.group: write.offsets for write in plan.writes}
         written = self._write_all(wanted)
         if written or self._unsure:
             self._restore(self._commits.overtaken(before, on_target, self._unsure | written))
@@ -202,7 +205,14 @@ class GroupRound:
         if unsettled:
             self._looks_at = 0.0
             self._seen = {}
+        again = [one for one in due if one.key in self._held and one.before.group in unsettled]
+        self._held = {one.key: one for one in [*again, *plan.held]}
         return self._settle([one for one in renewals if one.before.group not in unsettled])
+
+    def _held_before(self, renewals: Iterable[Renewal]) -> list[Renewal]:
+        """Those of groups that had members, each with its group's present checkpoint."""
+        checkpoints = self._checkpoints | {one.key: one.after for one in renewals}
+        return [one._replace(after=checkpoints[key]) for key, one in self._held.items() if key in checkpoints]
 
     def _settle(self, renewals: Sequence[Renewal]) -> list[Checkpoint]:
         for one in renewals:

@@ -255,7 +255,8 @@ def test_only_what_this_mirror_committed_is_taken_back_and_only_from_idle_groups
 
     def taken(*committed: object, active: bool = False) -> tuple[list[GroupWrite], list[int]]:
         there = {"g": {REMOTE: Committed(*committed)} if committed else {}}  # type: ignore[arg-type]
-        writes, left = plan_take_back([renewal], frozenset({"g"} if active else ()), there, {})
+        writes, held, left = plan_take_back([renewal], frozenset({"g"} if active else ()), there, {})
+        assert held == ([renewal] if active else []), "its members may leave without a commit"
         return writes, [stands for _, stands in left]
 
     assert taken(4000, "note") == ([GroupWrite("g", {REMOTE: Committed(0, "note")})], [])
@@ -265,7 +266,7 @@ def test_only_what_this_mirror_committed_is_taken_back_and_only_from_idle_groups
     assert taken(3999, "note") == ([], [3999])
     assert taken(60, "note") == ([], []), "within the log, by whomever"
     assert taken() == ([], [])
-    assert plan_take_back([renewal], frozenset(), {}, {}) == ([], []), "a group that could not be read"
+    assert plan_take_back([renewal], frozenset(), {}, {}) == ([], [], []), "a group that could not be read"
 
 
 def test_a_log_that_ends_before_an_earlier_place_renews_a_checkpoint_that_lies_in_it() -> None:
@@ -290,10 +291,13 @@ def test_what_a_checkpoint_before_the_last_put_is_taken_back_too() -> None:
         note_place(places, checkpoint(at, at))
 
     def taken(offset: int) -> tuple[list[GroupWrite], list[int]]:
-        writes, left = plan_take_back([renewal], frozenset(), {"g": {REMOTE: Committed(offset)}}, places)
+        writes, _, left = plan_take_back([renewal], frozenset(), {"g": {REMOTE: Committed(offset)}}, places)
         return writes, [stands for _, stands in left]
 
     assert taken(35) == ([GroupWrite("g", {REMOTE: Committed(14)})], [])
     assert taken(36) == ([], [36])
+    there = {"g": {REMOTE: Committed(35)}}
+    _, held, _ = plan_take_back([renewal], frozenset({"g"}), there, places)
+    assert plan_take_back(held, frozenset(), there, {}).writes, "also once its place is forgotten"
     note_place(places, checkpoint(14, 14))
     assert taken(14) == ([], []), "where it belongs"

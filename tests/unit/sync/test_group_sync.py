@@ -12,6 +12,7 @@ from sparkmirror.errors import AuthorizationFailed, ClusterError, ClusterUnreach
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.commit_log import overwritten
 from sparkmirror.kafka.group_answers import Committed, GroupListing, GroupOffsets
+from sparkmirror.ledger.checkpoints import Renewal
 from sparkmirror.ledger.lineage import Extent
 from sparkmirror.ledger.mirror_records import Checkpoint
 from sparkmirror.model import Topic, TopicPartition
@@ -110,3 +111,27 @@ def test_a_commit_that_ours_has_overtaken_is_restored(target: Coordinator, monke
     following.commit(state)
     assert target.stands[ORDERS] == FOREIGN
     assert following.counts.restored == 1
+
+
+def test_a_group_that_has_members_when_its_log_is_cut_is_taken_back_once_they_have_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They have read nothing there, and commit nothing: it stands where the mirror has put it."""
+    target, listed = Coordinator(), {"g": GroupListing("g", "consumer", "Stable")}
+    target.log.append(("other", BILLS, STOOD))
+    monkeypatch.setattr(group_sync, "GroupOffsetsClient", lambda _: target)
+    monkeypatch.setattr(group_sync, "CommitLog", lambda _: target)
+    monkeypatch.setattr(group_sync, "list_groups", lambda _: listed)
+    lines = ["sync.group.offsets.enabled = true"]
+    following = GroupRound(flow_of(*lines), NOBODY, cast(Admin, target), {}, {}, {})
+    cut = Renewal(Checkpoint("g", ORDERS, 150, 10), Checkpoint("g", ORDERS, 150, 0), 0)
+    following.remember(following.take_back([cut]))
+    assert target.stands[ORDERS] == STOOD, "they may commit"
+    following.remember([Checkpoint("g", ORDERS, 160, 7)])
+    assert following.take_back([]) == [] and target.stands[ORDERS] == STOOD
+    listed.clear()
+    assert following.take_back([]) == [], "the checkpoint is there already"
+    assert target.stands[ORDERS] == Committed(7)
+    target.stands[ORDERS] = Committed(10)
+    following.take_back([])
+    assert target.stands[ORDERS] == Committed(10), "by whomever: it is taken back once"
