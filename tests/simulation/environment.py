@@ -65,6 +65,7 @@ from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.mapping import OffsetMapping
 from sparkmirror.pipeline.produce.queued_records import Batch
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
+from sparkmirror.pipeline.relay.ring import RingPeer
 from sparkmirror.planning.balance import Load
 from sparkmirror.planning.plan import Move
 from sparkmirror.planning.task_count import Bounds
@@ -77,6 +78,8 @@ _BOARD_ENTRIES = (1, 2, 5, 1024)
 """A small board is full often: what finds no room goes as a row."""
 _MOVES_SHARE = 0.3
 _MORE_TASKS_SHARE = 0.3
+ORDERED = "ordered"
+"""The event: a writer has ordered its reader to read a partition from somewhere again."""
 _CORES = 4
 """Of the looks at loads, how many find a partition to move."""
 
@@ -296,6 +299,8 @@ class SimTaskCount:
 
     def begin(self, bounds: Bounds, backlog: float, held: float = 0) -> int:
         self.tasks = self._random.randint(bounds.least, bounds.most)
+        if self._world.begins_small:
+            self._world.begins_small, self.tasks = False, bounds.least
         return self.tasks
 
     def look(self, loads: object, bounds: Bounds) -> bool:
@@ -343,6 +348,20 @@ def _heard(method: Callable[..., None], hear: Callable[..., None]) -> Callable[.
         method(*args)
 
     return heard
+
+
+def _watched_order(net: Network) -> Callable[..., None]:
+    """Stands for a writer's orders to its reader: who waits for one hears of it when it is given."""
+    order = RingPeer.order
+
+    def watched(peer: RingPeer, slot: int, *, paused: bool, offset: int, turns: int) -> None:
+        order(peer, slot, paused=paused, offset=offset, turns=turns)
+        if not paused:
+            net.ordered = net.world.thread().process
+            for cluster in net.clusters.values():
+                cluster.note(ORDERED)
+
+    return watched
 
 
 def _judges(world: World) -> list[tuple[Any, str, Any]]:
@@ -417,6 +436,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (SequenceGate, "_refuse", _watched_refusal(world)),
         *_judges(world),
         (Extents, "announce", watched_announce(world, net)),
+        (RingPeer, "order", _watched_order(net)),
         *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
         (sparkmirror.pipeline.relay.ring, "_allocate", lambda memory, _: allocate(memory, ring_bytes)),

@@ -13,6 +13,7 @@ from tests.simulation.cluster import Cluster, Partition, Topic
 from tests.simulation.kept import KEPT_EVENTS, KEPT_FAULTS
 from tests.simulation.left_out import LEFT_OUT_FAULTS
 from tests.simulation.log import PartitionLog
+from tests.simulation.meetings import REST_FAULTS, ROWS_FAULTS
 from tests.simulation.network import SimSocket
 from tests.simulation.orders import LATER_ORDERS, ORDERS
 from tests.simulation.scheduler import Process
@@ -1061,5 +1062,5 @@ LATER_FAULTS: dict[str, FaultKind] = {
 """These were added later; they come beside others, which stay as they were drawn."""
 EVERY_FAULT = (
     FAULTS | JOB_FAULTS | GROUP_FAULTS | SETTINGS_FAULTS | ACL_FAULTS | HEARTBEAT_FAULTS | KEPT_FAULTS | LEFT_OUT_FAULTS
-    | ANNOUNCED_FAULTS | DRIVER_FAULTS | LATER_ORDERS | LATER_FAULTS
+    | ANNOUNCED_FAULTS | DRIVER_FAULTS | LATER_ORDERS | LATER_FAULTS | ROWS_FAULTS | REST_FAULTS
 )  # fmt: skip

@@ -61,6 +61,7 @@ class Channel:
         self._waiting: list[Thread] = []
         self._arrives_at = 0.0
         self.slow_until = 0.0
+        self._held_until = 0.0
         self.is_over = False
         self.is_torn = False
 
@@ -69,6 +70,16 @@ class Channel:
         for thread in waiting:
             thread.wake()
 
+    def hold(self, seconds: float) -> None:
+        """What is put from here on waits so long, or until it is released."""
+        self._held_until = self._world.now + seconds
+
+    def release(self) -> None:
+        now, self._held_until = self._world.now, 0.0
+        self._rows = deque((min(at, now), batch) for at, batch in self._rows)
+        self._arrives_at = min(self._arrives_at, now)
+        self._wake()
+
     def put(self, batch: pa.RecordBatch) -> None:
         if self.is_torn:  # the JVM has closed the task's sockets
             raise EOFError("Spark has ended the task")
@@ -76,7 +87,7 @@ class Channel:
         delay = 0.0005 + 0.003 * world.random.random()
         if world.random.random() < _PAUSES_SHARE:  # the JVM collects its garbage
             delay += 0.2 * world.random.random()
-        self._arrives_at = max(self._arrives_at, world.now + delay, self.slow_until)
+        self._arrives_at = max(self._arrives_at, world.now + delay, self.slow_until, self._held_until)
         self._rows.append((self._arrives_at, batch))
         self._wake()
         while len(self._rows) > _ROWS_MAX and not self.is_over:
@@ -97,6 +108,8 @@ class Channel:
                 self._wake()
                 yield batch
             elif self._rows:
+                if self._held_until > world.now:
+                    self._waiting.append(thread)
                 thread.park(self._rows[0][0])
             elif self.is_over:
                 return

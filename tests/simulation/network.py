@@ -271,6 +271,8 @@ class Network:
         self.loss = 0.0
         self.announced: Any = None
         """What a reader has announced last to its writer, of `tests.simulation.announcements`."""
+        self.ordered: Any = None
+        """The writer that has ordered its reader last to read again."""
 
     def stop_in_answer(self, sock: SimSocket, size: int) -> float:
         """For how long the broker stops in the middle of an answer of this size."""

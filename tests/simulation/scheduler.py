@@ -192,6 +192,8 @@ class World:
         """What the product's code raised that is no error of its own."""
         self.wrongs: list[str] = []
         """What else was seen that must not be."""
+        self.begins_small = False
+        """Whether the next run begins with the fewest tasks, as one does that is not behind."""
         self.has_slept = False
         """Whether any process has stood still, or was slow."""
         self.placed: list[Callable[[Process, Any, int], None]] = []

@@ -38,6 +38,7 @@ from tests.simulation.kept import (
     Kept,
     draw_kept,
 )
+from tests.simulation.meetings import REST_FAULTS, ROWS_FAULTS
 from tests.simulation.orders import LATER_ORDERS
 from tests.simulation.variations import change_few, vary
 
@@ -74,6 +75,9 @@ _ORDERS_SHARE, _ORDERS_MAX = 0.2, 2
 """In how many histories persons limit, stop, or pause one partition, or brokers have quotas, and how often at most."""
 _LATER_SHARE, _LATER_MAX = 0.25, 2
 """In how many histories batches in doubt are lost, or a log is cut behind a refusal, and how often at most."""
+_ROWS_SHARE, _REST_SHARE, _MEETINGS_MAX = 0.15, 0.5, 2
+"""In how many histories rows come behind a rewind; and in how many of those whose number of tasks changes another run
+takes over while the source rests; and how often at most."""
 OPEN_FINDINGS = PAST_FAILURES.with_name("open_findings.json")
 """Histories that fail, and are not understood or not mended yet."""
 _FETCH_BYTES, _FLOODED_FETCH_BYTES = (0, 0, 0, 1, 300, 4000), (0, 4000)
@@ -173,6 +177,11 @@ def _join_later_kinds(script: Script) -> Script:
         faults = _joined(faults, _draw_faults(random, _weighted(LATER_ORDERS), EVENTS, _ORDERS_MAX, script.seconds))
     if random.random() < _LATER_SHARE:
         faults = _joined(faults, _draw_faults(random, _weighted(LATER_FAULTS), EVENTS, _LATER_MAX, script.seconds))
+    if random.random() < _ROWS_SHARE:
+        faults = _joined(faults, _draw_faults(random, tuple(ROWS_FAULTS), EVENTS, _MEETINGS_MAX, script.seconds))
+    may_shrink = script.resizes and script.partitions > 1 and script.processes == 1
+    if may_shrink and random.random() < _REST_SHARE:
+        faults = _joined(faults, _draw_faults(random, tuple(REST_FAULTS), EVENTS, _MEETINGS_MAX, script.seconds))
     return replace(script, faults=faults)
 
 

@@ -51,6 +51,7 @@ class SourceProducers:
     def __init__(self, scene: "Scene") -> None:
         self._scene = scene
         self._writes_left = 0
+        self.rests_until = 0.0
         self._noted: dict[Stored, bool | None] = {}
         """What was made of the batches of transactions."""
         self._producers = [_Producer(9_000_000 + number) for number in range(_PRODUCERS)]
@@ -76,6 +77,8 @@ class SourceProducers:
 
     def _is_quiet(self, partition: Partition) -> bool:
         scene = self._scene
+        if scene.world.now < self.rests_until:
+            return True
         if not 0 < scene.script.writes_until < scene.world.now - START_SECONDS:
             return False
         focus = scene.focus % len(scene.sources())
