@@ -85,7 +85,7 @@ JOBS = (
     Mutation("a group behind what a cut log lacks is left", "ledger/translate.py",
              "return self.at_most is not None and self.at_most < offset", "return False"),
     Mutation("only what the last checkpoint put is taken back", "ledger/checkpoints.py",
-             "and stands in places.get((before.group, before.partition), ())", "and False"),
+             "and stands in places.get(one.key, ())", "and False"),
     Mutation("a checkpoint whose own place is not in the map stays", "ledger/checkpoints.py",
              " or _is_overtaken(before, one, logs)", ""),
     Mutation("the topic of heartbeats is not made", "sync/heartbeat_job.py",
