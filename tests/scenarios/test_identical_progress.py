@@ -22,8 +22,8 @@ from sparkmirror.policy.fillers import ABORTED, Hole
 SLOWLY = {"max.message.bytes": "1000"}
 """Of a topic of the target: a start is filled by batches of some thousand empty records instead of half a million."""
 AS_IT_IS = "sync.topic.configs.enabled = false"
-BEGIN = 20_000_000
-HOLE = 25_000
+BEGIN = 10_000_000
+HOLE = 12_000
 """On an idle machine a second fills more than a thousand of these, and almost a million before a start. Reports come
 every two."""
 SECONDS_MAX = 300

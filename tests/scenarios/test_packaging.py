@@ -106,6 +106,7 @@ def test_what_the_wheel_installs_mirrors_and_shows_its_page(
     mirror.stop()
 
 
+@pytest.mark.long
 def test_tests_of_what_uses_a_package_most_pass_with_its_lowest_version(commands: Path) -> None:
     """Of the wheel, too: tests come from the repository, and the package from where pip has put it."""
     command = [
