@@ -109,7 +109,13 @@ class Follow:
         return {"fence": dict(self._cut_over.fence.prepare()) if self._cut_over.with_fence else None}
 
     def apply(self, note: Note) -> str:
-        """Mirrors. Raises SparkMirrorError when it was stopped before the end."""
+        """Mirrors. Raises SparkMirrorError when it was stopped before the end, or asks for a fence that the step began
+        without."""
+        if self._cut_over.with_fence and note["fence"] is None:
+            raise SparkMirrorError(
+                f"{self._flow.name}: the step {Follow.name} was begun without --fence, so it would keep nobody out.",
+                "Run it again without --fence, and stop what writes to the source; or --undo, and begin with --fence.",
+            )
         watch = _Watch(self._flow, self._source, self._cut_over, note, self._tell)
         if not self._mirror_until(watch.is_over):
             raise SparkMirrorError(f"{self._flow.name}: stopped while following.", "Run it again: it goes on there.")

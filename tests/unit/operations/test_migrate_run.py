@@ -166,6 +166,17 @@ def test_following_waits_for_the_source_to_be_quiet_and_fences_once_it_has_caugh
     assert without_word.undo(note) == "all may write", "the note says that there is a fence"
 
 
+def test_a_fence_that_the_step_began_without_is_refused_before_anything_is_mirrored() -> None:
+    """Its note says what undoing takes back, so the fence would be nobody's to lift."""
+
+    def mirror_until(_: object) -> bool:
+        raise AssertionError("nothing is to be mirrored")
+
+    step = Follow(Flow(), Source(), CutOver(0.0, Fence(), True), mirror_until, lambda *_: None)  # type: ignore[arg-type]
+    with pytest.raises(SparkMirrorError, match="begun without --fence"):
+        step.apply({"fence": None})
+
+
 def test_a_fence_that_could_not_be_applied_is_tried_again(ledger: Ledger) -> None:
     source, fence, ends = Source(), Fence(refusals=1), list[bool]()
     ledger.offset = 100
