@@ -201,7 +201,7 @@ def _judge_parted(scene: "Scene", one: KeptReturn, seen: _Seen, home: Partition,
         is_unknown = max(home.log.high_watermark, 1) <= away.log.start and seen.stored < home.log.high_watermark
         return "" if is_unknown else f"is refused, and has offsets in common: {one.parted}"
     is_hanging = any(one.log.last_stable < one.log.high_watermark for one in (home, away))
-    is_silent = end_of_batches(home) < home.log.high_watermark <= seen.away_end  # nothing tells that no more comes
+    is_silent = end_of_batches(home) < min(home.log.high_watermark, seen.away_end)  # nobody tells that no more comes
     return "" if is_hanging or is_silent else f"is refused, and both logs can be read: {one.parted}"
 
 

@@ -228,8 +228,23 @@ def proved_to(facts: LogFacts, own: int | None) -> int:
 
 
 def _is_written_again(facts: LogFacts) -> bool:
-    """A log that was cut may have grown to the position again, by batches that were under way."""
-    return None not in (facts.stored_sequence, facts.last_sequence) and facts.sequence_after() != facts.stored_sequence
+    """A log that was cut may have grown to the position again, by batches that were under way, or beyond, by fillers,
+    which have no numbers: its last number is one of before then. A later one leaves room for as many records above the
+    position as it has counted: retention may have taken those."""
+    if facts.stored is None or facts.stored_sequence is None or facts.last_sequence is None:
+        return False
+    return (facts.sequence_after() - facts.stored_sequence) % SEQUENCES > facts.ends - facts.stored
+
+
+def why_cut(facts: LogFacts, written: int | None) -> str:
+    """Why what was proved above the stored position stands behind another record than before, "" where it does not.
+    `written` follows the flow's last batch there, of which `log_proof.require_own` has compared the number."""
+    if written is not None or not _is_written_again(facts):
+        return ""
+    return (
+        f"the target's log has only fillers above offset {facts.stored}, behind another record than before, "
+        "by its sequence number: it was cut, and written again"
+    )
 
 
 def _written_again(facts: LogFacts) -> str:

@@ -40,6 +40,7 @@ from sparkmirror.planning.log_alignment import (
     Verdict,
     judge,
     proved_to,
+    why_cut,
     why_misfit,
     why_unknown,
 )
@@ -364,7 +365,7 @@ class OffsetStarts:
         known_to = offsets.first if pair.facts.stored is None else pair.facts.stored
         common, there = pair.common, Expected(known_to, pair.facts.stored_sequence, pair.facts.begins)
         lineage = self._proof(pair).prove(pair.where, pair.remote, known, read, there, pair.facts.source_end, common)
-        if reason := why_unknown(pair.facts, common.count):
+        if reason := why_unknown(pair.facts, common.count) or why_cut(pair.facts, common.next_sequence):
             raise NotIdentical(reason)
         return lineage
 

@@ -19,6 +19,7 @@ from sparkmirror.planning.log_alignment import (
     judge,
     proved_to,
     spread_samples,
+    why_cut,
 )
 from sparkmirror.policy.fillers import SEQUENCES, Hole
 
@@ -145,6 +146,23 @@ def test_records_that_only_the_target_has_are_neither_filled_behind_nor_deleted(
     assert judge(replace(lost, begins=500)) == Fill(Hole(500, 700)), "retention left nothing"
     at_end = replace(lost, source_begins=500)
     assert judge(at_end) == Fill(Hole(500, 700), GoOn()), "as auto.offset.reset = latest"
+
+
+@pytest.mark.parametrize(
+    ("last_sequence", "ends", "is_cut"),
+    [
+        (6, 300, False), (5, 300, True), (7, 300, True), (6, 310, False), (5, 310, True), (16, 310, False),
+        (17, 310, True), (SEQUENCES - 1, 310, True), (None, 310, False),
+    ],
+)  # fmt: skip
+def test_the_flows_last_number_is_that_of_the_stored_position_or_leaves_room_behind_it(
+    last_sequence: int | None, ends: int, is_cut: bool
+) -> None:
+    """What retention of the target took above the position has had numbers, fillers have none."""
+    facts = replace(LOG, stored=300, first=300, ends=ends, stored_sequence=7, last_sequence=last_sequence)
+    assert bool(why_cut(facts, None)) == is_cut
+    assert not why_cut(facts, 7), "a batch that was read has told it"
+    assert ends > 300 or isinstance(judge(facts), Refuse) == is_cut
 
 
 def test_sequence_numbers_begin_again_and_an_unknown_producer_goes_on_as_the_ledger_says() -> None:

@@ -367,6 +367,18 @@ def test_a_target_that_was_cut_and_has_grown_to_the_same_offset_is_noticed(world
     assert world.settle()[WHERE].offset == 4, "a log that knows no number tells nothing"
 
 
+def test_a_target_that_was_cut_and_has_grown_beyond_by_fillers_is_noticed(world: World) -> None:
+    """The fillers of a hole above the position, whose process did not see the cut, took the places of records."""
+    world.has([data(0, values(0, 6)), data(9, values(9, 1))], [data(0, values(0, 4)), *map(marker, range(4, 9))])
+    world.stores(6, sequence=6)
+    world.last[world.remote] = 3
+    assert "has only fillers above offset 6" in world.settle()[WHERE].unknown
+    world.last[world.remote] = 5
+    assert world.settle()[WHERE].offset == 9, "the log ends as it should"
+    world.last.clear()
+    assert world.settle()[WHERE].offset == 9, "a log that knows no number tells nothing"
+
+
 def test_a_source_that_was_cut_below_the_stored_position_meanwhile_is_noticed(world: World) -> None:
     world.has([data(0, values(0, 10))], [data(0, values(0, 6))])
     world.stores(4, ((3, 0),))
