@@ -11,7 +11,8 @@ from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.broker_settings import broker_setting
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import init_producer_ids, transactional_id, used_tasks
+from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
+from sparkmirror.kafka.known_ids import used_tasks
 from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.planning.target_ends import read_memory_ms
 from sparkmirror.policy.producer_memory import DAY_MS, MEMORY_KEY

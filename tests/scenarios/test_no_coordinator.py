@@ -13,7 +13,7 @@ from tests.scenarios.status import board_of
 
 from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.clients import open_admin
-from sparkmirror.kafka.fencing import used_tasks
+from sparkmirror.kafka.known_ids import used_tasks
 from sparkmirror.model import Cluster, Connector
 from sparkmirror.telemetry.records import JobState
 from sparkmirror.testing.kafka import KafkaCluster

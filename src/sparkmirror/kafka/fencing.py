@@ -9,12 +9,13 @@ with COORDINATOR_NOT_AVAILABLE; `why_no_coordinator` recognises this.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable
@@ -25,7 +26,6 @@ from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.coordinators import (
     BROKER_SECONDS_MAX,
     TRANSACTION,
-    ask_every_broker,
     find_coordinators,
     keys_per_search,
 )
@@ -75,7 +75,7 @@ _PAUSE_SECONDS = 0.05
 _UNKNOWN_PAUSE_SECONDS = 0.5
 _UNFINISHED_SECONDS = 4.0
 """An aborted transaction ends at once, unless a partition is away."""
-_LISTING = "listing transactional ids"
+_HOLDERS = "asking who holds transactional ids"
 
 
 class NoTransactionCoordinator(ClusterError):
@@ -109,51 +109,6 @@ def rouse_coordinator(admin: Admin, connector: Connector) -> str:
     return why_no_coordinator(admin) if code == COORDINATOR_NOT_AVAILABLE else ""
 
 
-def used_tasks(admin: Admin, connector: Connector) -> set[int]:
-    """The tasks whose transactional ids the coordinators know: MirrorMaker's, and our own of earlier runs (KIP-664).
-
-    The coordinators name only ids that our principal may describe. A coordinator that has just started loads them
-    first, and this waits for it, because an id that it does not name would not be fenced. Raises ClusterUnreachable
-    when a broker does not answer, RequestRefused when a broker has not loaded them within `request.timeout.ms`.
-    """
-    return {number for number, _ in _used(admin, connector)}
-
-
-def used_producers(admin: Admin, connector: Connector) -> dict[int, int]:
-    """The tasks of `used_tasks`, by the producer ids of their transactional ids."""
-    return {producer_id: number for number, producer_id in _used(admin, connector)}
-
-
-def _used(admin: Admin, connector: Connector) -> list[tuple[int, int]]:
-    prefix = transactional_id(connector, 0)[:-1]
-    found = ((name.removeprefix(prefix), producer_id) for name, producer_id in _known(admin, prefix))
-    return [(int(number), producer_id) for number, producer_id in found if number.isdecimal()]
-
-
-def known_ids(admin: Admin, prefix: str) -> set[str]:
-    """The transactional ids that begin so and that the coordinators know, as `used_tasks`."""
-    return {name for name, _ in _known(admin, prefix)}
-
-
-def _known(admin: Admin, prefix: str) -> list[tuple[str, int]]:
-    listed = ask_every_broker(admin, partial(_transactional_ids, admin), _LISTING)
-    return [found for some in listed for found in some if found[0].startswith(prefix)]
-
-
-def _transactional_ids(admin: Admin, node_id: int) -> list[tuple[str, int]]:
-    ends_at = time.monotonic() + admin.connection.settings.request_timeout_seconds
-    while True:
-        answer = admin.connection.ask(_list_request, _LISTING, node_id, BROKER_SECONDS_MAX)
-        if answer.error_code == NO_ERROR:
-            return [(state.transactional_id, state.producer_id) for state in answer.transaction_states]
-        if answer.error_code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
-            raise refusal(answer.error_code, admin.alias, _LISTING)
-
-
-def _list_request() -> Any:
-    return ListTransactionsRequest(state_filters=[], producer_id_filters=[], duration_filter=-1, max_version=1)
-
-
 class TransactionUnfinished(ClusterError):
     """The last transaction of a transactional id was aborted and cannot end, because a partition of it is away.
 
@@ -167,19 +122,48 @@ def init_producer_ids(
     timeout_ms: int = 60_000,
     *,
     wait_seconds_max: float = 60.0,
+    unfinished_seconds: float = _UNFINISHED_SECONDS,
 ) -> dict[str | None, ProducerIdentity]:
     """A fresh identity per transactional id; older holders of the id are fenced and their transactions aborted.
 
     An id of None asks for a plain idempotent identity. `timeout_ms` is the transaction time-out that the brokers
     enforce. Raises AuthorizationFailed without TransactionalId access, NoTransactionCoordinator where the brokers say
     that none can exist (in both cases fall back to None), FencedError if another instance did the same at this moment,
-    TransactionUnfinished where an aborted transaction does not end, and RequestRefused with the last reason when
-    `wait_seconds_max` is over, because a transaction that is committed and does not end is waited for.
+    TransactionUnfinished where an aborted transaction does not end in `unfinished_seconds`, and RequestRefused with the
+    last reason when `wait_seconds_max` is over, because a transaction that is committed and does not end is waited for.
     """
     ends_at = time.monotonic() + wait_seconds_max
     wanted = dict.fromkeys(transactional_ids)
     found = _find_coordinators(admin, [one for one in wanted if one is not None])
-    return {one: _init(admin, one, timeout_ms, ends_at, found.get(one or "")) for one in wanted}
+    patience = ends_at, unfinished_seconds
+    return {one: _init(admin, one, timeout_ms, patience, found.get(one or "")) for one in wanted}
+
+
+def holders(
+    admin: Admin, transactional_ids: Collection[str], *, wait_seconds_max: float = 60.0
+) -> dict[str, ProducerIdentity]:
+    """Who holds each id now, as its coordinator says (KIP-664). Raises ClusterUnreachable, and RequestRefused with the
+    last reason when `wait_seconds_max` is over."""
+    ends_at, held = time.monotonic() + wait_seconds_max, dict[str, ProducerIdentity]()
+    while left := [one for one in transactional_ids if one not in held]:
+        code, detail = COORDINATOR_NOT_AVAILABLE, ""
+        nodes, asked = _find_coordinators(admin, left), defaultdict[int, list[str]](list)
+        for one in left:
+            if (node_id := nodes.get(one)) is None:
+                code, detail, node_id = _find_coordinator(admin, one, _HOLDERS)
+            if node_id is not None:
+                asked[node_id].append(one)
+        for node_id, names in asked.items():
+            request = partial(DescribeTransactionsRequest, transactional_ids=names)
+            for found in admin.connection.ask(request, _HOLDERS, node_id).transaction_states:
+                if found.error_code == NO_ERROR:
+                    held[found.transactional_id] = ProducerIdentity(found.producer_id, found.producer_epoch)
+                else:
+                    code, detail = found.error_code, ""
+        is_over = len(held) < len(transactional_ids) and not waits_within(admin.connection, _PAUSE_SECONDS, ends_at)
+        if is_over or code not in {NO_ERROR, *_PASSING}:
+            raise refusal(code, admin.alias, _HOLDERS, detail)
+    return held
 
 
 def renew_producer_id(
@@ -187,7 +171,8 @@ def renew_producer_id(
 ) -> ProducerIdentity:
     """The next epoch of an identity that is still `held` (KIP-360). Raises FencedError where somebody has taken the id
     over since, and as `init_producer_ids`."""
-    return _init(admin, transactional_id, 60_000, time.monotonic() + wait_seconds_max, None, held)
+    patience = time.monotonic() + wait_seconds_max, _UNFINISHED_SECONDS
+    return _init(admin, transactional_id, 60_000, patience, None, held)
 
 
 def bar_from(
@@ -266,13 +251,15 @@ def _init(
     admin: Admin,
     transactional_id: str | None,
     timeout_ms: int,
-    ends_at: float,
+    patience: tuple[float, float],
     coordinator: int | None,
     held: ProducerIdentity = _NOBODY,
 ) -> ProducerIdentity:
+    """`patience` is until when the id is asked for, and for how many seconds an aborted transaction may take to end."""
+    ends_at, unfinished_seconds = patience
     doing = f"taking over the transactional id {transactional_id}" if transactional_id else "asking for a producer id"
     is_examined = False
-    look_at = time.monotonic() + _UNFINISHED_SECONDS
+    look_at = time.monotonic() + unfinished_seconds
     unended = ""
     while True:
         code, detail = NO_ERROR, ""
@@ -294,7 +281,7 @@ def _init(
         is_stuck = code == CONCURRENT_TRANSACTIONS and time.monotonic() >= look_at
         if is_stuck and transactional_id and coordinator is not None:
             unended = _look_at_unended(admin, transactional_id, coordinator)
-            look_at = time.monotonic() + _UNFINISHED_SECONDS
+            look_at = time.monotonic() + unfinished_seconds
         detail = detail or unended
         if code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(code, admin.alias, doing, detail)

@@ -17,13 +17,8 @@ from uuid import UUID, uuid4
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.fencing import (
-    TransactionUnfinished,
-    bar_from,
-    rouse_coordinator,
-    transactional_id,
-    used_tasks,
-)
+from sparkmirror.kafka.fencing import TransactionUnfinished, bar_from, rouse_coordinator, transactional_id
+from sparkmirror.kafka.known_ids import used_tasks
 from sparkmirror.kafka.publish import AtomicWriter, Placed
 from sparkmirror.ledger import connect, gaps, positions
 from sparkmirror.ledger.copies import Mark

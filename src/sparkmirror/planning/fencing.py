@@ -14,14 +14,17 @@ from sparkmirror.kafka.fencing import (
     NoTransactionCoordinator,
     ProducerIdentity,
     TransactionUnfinished,
+    holders,
     init_producer_ids,
     transactional_id,
-    used_tasks,
 )
+from sparkmirror.kafka.known_ids import used_tasks
 from sparkmirror.ledger.positions import ALONE, Tenure
 from sparkmirror.ledger.reader import LedgerReader
 
 log = logging.getLogger(__name__)
+_TURNS_MAX = 5
+"""So often a process takes over the ids that another one takes at the same time."""
 
 
 def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generation: int) -> None:
@@ -90,36 +93,72 @@ def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Coll
     a task that changes hands before it is granted (`sharing.group`). An id whose aborted transaction cannot end is left
     alone, since the abort has fenced its holders: the task gets another number.
     """
-    used = {record.task for record in known_tenures(flow, ledger)} | used_tasks(target, flow.connector)
-    numbers = {number for number in used if number % flow.tasks_max in tasks} | set(tasks)
-    found = {number: _take_number(flow, target, number) for number in sorted(numbers)}
-    return {task: _choose(flow, target, task, found) for task in sorted(tasks)}
+    known = {record.task for record in known_tenures(flow, ledger)}
+    found: dict[int, ProducerIdentity | None] = {}
+    for _ in range(_TURNS_MAX):
+        used = known | used_tasks(target, flow.connector)
+        mine = {number for number in used if number % flow.tasks_max in tasks} | set(tasks)
+        for number in sorted(mine - found.keys()):
+            found[number] = _take_number(flow, target, number)
+        taken = {task: _choose(flow, target, task, found) for task in sorted(tasks)}
+        if not flow.is_exactly_once or _are_ours(flow, target, found, tasks):
+            return taken
+    raise FencedError(f"{flow.name}: other instances take the flow over all the time")
 
 
-def _take_number(flow: FlowConfig, target: Admin, number: int) -> ProducerIdentity | None:
+def _are_ours(
+    flow: FlowConfig, target: Admin, found: dict[int, ProducerIdentity | None], tasks: Collection[int]
+) -> bool:
+    """Whether nobody else writes or may write under an id of these tasks: who takes the flow over in the same moment
+    may have taken some of them later, and others before.
+
+    Of two who both look when they have all, at least one sees it, if both look for ids that are new, and for those that
+    were left alone. Who has taken the lowest last goes on, and takes the others again. Raises FencedError.
+    """
+    left = [number for number, identity in found.items() if identity is None]
+    again = {number: _take_number(flow, target, number, is_again=True) for number in left}
+    found |= again
+    new = {number for number in used_tasks(target, flow.connector) if number % flow.tasks_max in tasks} - found.keys()
+    own = {number: identity for number, identity in found.items() if identity is not None}
+    names = {transactional_id(flow.connector, number): number for number in own}
+    lost = [names[name] for name, holder in holders(target, names).items() if holder != own[names[name]]]
+    if lost and min(lost) == min(own):
+        raise FencedError(f"{flow.name}: a newer instance takes over at this moment")
+    for number in lost:
+        del found[number]
+    return not (new or lost or any(again.values()))
+
+
+def _take_number(flow: FlowConfig, target: Admin, number: int, *, is_again: bool = False) -> ProducerIdentity | None:
     """Take over the id of this number; None if its aborted transaction cannot end."""
     try:
-        return take_identity(flow, target, number)
+        return take_identity(flow, target, number, unfinished_seconds=0.0 if is_again else None)
     except TransactionUnfinished as unfinished:
-        log.warning("%s: %s Its task goes on under another transactional id.", flow.name, unfinished.args[0])
+        if not is_again:
+            log.warning("%s: %s Its task goes on under another transactional id.", flow.name, unfinished.args[0])
         return None
 
 
-def _choose(flow: FlowConfig, target: Admin, task: int, found: Mapping[int, ProducerIdentity | None]) -> Taken:
-    """The task's lowest usable number and a spare one, new ones if needed."""
+def _choose(flow: FlowConfig, target: Admin, task: int, found: dict[int, ProducerIdentity | None]) -> Taken:
+    """The task's lowest usable number and a spare one, new ones if needed, which `found` gets too."""
     own = {number: identity for number, identity in found.items() if number % flow.tasks_max == task}
     chosen = [(number, identity) for number, identity in sorted(own.items()) if identity is not None]
     number = max(own)
     while not chosen:
         number += flow.tasks_max
-        if (identity := _take_number(flow, target, number)) is not None:
+        found[number] = identity = _take_number(flow, target, number)
+        if identity is not None:
             chosen.append((number, identity))
-    spare = _spare(flow, target, chosen[1:], number + flow.tasks_max)
+    spare = _spare(flow, target, chosen[1:], number + flow.tasks_max, found)
     return Taken(*chosen[0], spare, {number: identity for number, identity in own.items() if identity is not None})
 
 
 def _spare(
-    flow: FlowConfig, target: Admin, others: Sequence[tuple[int, ProducerIdentity]], fresh: int
+    flow: FlowConfig,
+    target: Admin,
+    others: Sequence[tuple[int, ProducerIdentity]],
+    fresh: int,
+    found: dict[int, ProducerIdentity | None],
 ) -> tuple[int, int, int] | None:
     """None where the principal may not write under such an id: then a transaction that cannot end is waited for."""
     if not flow.is_exactly_once:
@@ -127,17 +166,20 @@ def _spare(
     if others:
         return (others[0][0], *others[0][1])
     with suppress(AuthorizationFailed):
-        identity = _take_number(flow, target, fresh)
+        found[fresh] = identity = _take_number(flow, target, fresh)
         return None if identity is None else (fresh, *identity)
     return None
 
 
-def take_identity(flow: FlowConfig, target: Admin, task: int) -> ProducerIdentity:
+def take_identity(
+    flow: FlowConfig, target: Admin, task: int, *, unfinished_seconds: float | None = None
+) -> ProducerIdentity:
     """A task's producer id and epoch. A plain one, which fences no predecessor, if the target refuses transactional ids
     or cannot have a coordinator for them (`sync.fencing_job` reports that)."""
     wanted = transactional_id(flow.connector, task)
+    more = {} if unfinished_seconds is None else {"unfinished_seconds": unfinished_seconds}
     try:
-        return init_producer_ids(target, [wanted], flow.producer.transaction_timeout_ms)[wanted]
+        return init_producer_ids(target, [wanted], flow.producer.transaction_timeout_ms, **more)[wanted]
     except AuthorizationFailed as refused:
         if flow.is_exactly_once:
             raise

@@ -20,7 +20,8 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assigned, Assignment
 from sparkmirror.errors import ClusterError, ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
-from sparkmirror.kafka.fencing import ProducerIdentity, may_still_end, transactional_id, used_producers
+from sparkmirror.kafka.fencing import ProducerIdentity, may_still_end, transactional_id
+from sparkmirror.kafka.known_ids import used_producers
 from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.lookup import with_servers_from
 from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction, look

@@ -16,7 +16,8 @@ from sparkmirror.control.assignment import Append, Assigned
 from sparkmirror.errors import AuthorizationFailed, FencedError, SparkMirrorError, UnsupportedByBrokers
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import TransactionUnfinished, init_producer_ids, known_ids
+from sparkmirror.kafka.fencing import TransactionUnfinished, init_producer_ids
+from sparkmirror.kafka.known_ids import known_ids
 from sparkmirror.kafka.log_edges import delete_before
 from sparkmirror.kafka.log_offsets import LogOffsets, OffsetsUnknown
 from sparkmirror.kafka.offset_fillers import EndMoved
@@ -54,7 +55,6 @@ from sparkmirror.policy.fillers import SEQUENCES, Hole, all_ids, id_prefix
 from sparkmirror.policy.producer_memory import DAY_MS
 
 log = logging.getLogger(__name__)
-
 _POLICY_VIOLATION: Final = 44
 _ADOPT: Final = ", or name it in `preserve.offsets.adopt`, if what wrote it there kept its offsets and has ended"
 _OTHERWISE: Final = "set `preserve.offsets.enabled = false`"

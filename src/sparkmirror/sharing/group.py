@@ -30,8 +30,8 @@ from sparkmirror.kafka.fencing import (
     TransactionUnfinished,
     init_producer_ids,
     transactional_id,
-    used_tasks,
 )
+from sparkmirror.kafka.known_ids import used_tasks
 from sparkmirror.kafka.membership import Membership, MembershipLost, Peer
 from sparkmirror.kafka.publish import Publisher
 from sparkmirror.kafka.tail import TailRecord, TopicTail

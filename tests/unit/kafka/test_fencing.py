@@ -42,7 +42,6 @@ def test_a_transaction_that_does_not_end_is_looked_at_whatever_number_its_coordi
     node_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Brokers may be numbered from 0, as Strimzi numbers them."""
-    monkeypatch.setattr(fencing, "_UNFINISHED_SECONDS", 0.0)
     looked: list[int] = []
 
     def look(_admin: Any, name: str, coordinator: int) -> str:
@@ -53,7 +52,7 @@ def test_a_transaction_that_does_not_end_is_looked_at_whatever_number_its_coordi
     concurrent = SimpleNamespace(error_code=51, error_message=None)
     admin: Any = SimpleNamespace(alias="B", connection=SimpleNamespace(ask=lambda *_: concurrent))
     with pytest.raises(TransactionUnfinished):
-        fencing._init(admin, "A-mm2-MirrorSourceConnector-0", 60_000, time.monotonic() + 5.0, node_id)
+        fencing._init(admin, "A-mm2-MirrorSourceConnector-0", 60_000, (time.monotonic() + 5.0, 0.0), node_id)
     assert looked == [node_id]
 
 

@@ -10,8 +10,9 @@ from sparkmirror.errors import ClusterUnreachable, SparkMirrorError
 from sparkmirror.kafka.acls import await_acls
 from sparkmirror.kafka.answers import AclBinding
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import transactional_id, used_producers, used_tasks
+from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.kafka.groups import describe_group, has_members, list_all_groups, list_groups, list_groups_now
+from sparkmirror.kafka.known_ids import used_producers, used_tasks
 from sparkmirror.kafka.rights import group_rights
 from sparkmirror.model import Connector
 
