@@ -10,7 +10,7 @@ of what was created in it.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -51,14 +51,16 @@ class AclNotes:
     def created(self, target: Admin) -> Mapping[AclBinding, int]:
         """Each with the offset of its newest note. Raises ClusterError."""
         found: dict[AclBinding, int] = {}
-        for record in read_notes(self._target, target, self._topic, "acls"):
-            if (binding := noted(record.key, self._source_alias)) is None:
-                continue
-            if record.value is None:
+        for binding, offset, is_removed in self._read(target):
+            if is_removed:
                 found.pop(binding, None)
             else:
-                found[binding] = record.offset
+                found[binding] = offset
         return found
+
+    def newest(self, target: Admin) -> Mapping[AclBinding, int]:
+        """The offset of the newest note of each binding, whether it was removed since or not. Raises ClusterError."""
+        return {binding: offset for binding, offset, is_removed in self._read(target) if not is_removed}
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
         """Before they are created: what is not noted is never revoked. Raises ClusterError."""
@@ -67,6 +69,11 @@ class AclNotes:
     def remove(self, bindings: Iterable[AclBinding]) -> None:
         """Raises ClusterError."""
         self._publish(bindings, None)
+
+    def _read(self, target: Admin) -> Iterator[tuple[AclBinding, int, bool]]:
+        for record in read_notes(self._target, target, self._topic, "acls"):
+            if (binding := noted(record.key, self._source_alias)) is not None:
+                yield binding, record.offset, record.value is None
 
     def _publish(self, bindings: Iterable[AclBinding], value: bytes | None) -> None:
         records = [(json.dumps([_KIND, self._source_alias, list(one)]).encode(), value) for one in bindings]
@@ -105,6 +112,8 @@ class AclSync:
         self._clock = clock
         self._missing = MissingBindings()
         self._confirmed_at = clock.monotonic()
+        self._revoked: dict[AclBinding, int] = {}
+        """Each with the note that goes with it: it is still to be seen whether there is a newer one."""
 
     def plan(self) -> Plan:
         """The target's ACLs are read only if the source has ACLs, or had. What allows more than before waits until all
@@ -118,6 +127,7 @@ class AclSync:
             if not topic.internal and self._rules.is_mirrored(name)
         )
         target = describe_acls(self._target)
+        self._note_again()
         created = self._notes.created(self._target) if self._rules.revoke else {}
         missing = {one: offset for one, offset in created.items() if target is not None and one not in target}
         lapsed = self._missing.lapsed(missing, self._clock.monotonic())
@@ -180,8 +190,18 @@ class AclSync:
         if not own:
             return {}
         outcome = delete_acls(self._target, own)
+        self._revoked |= {one: offset for one, offset in noted.items() if one in outcome}
         self._notes.remove(one for one, error in outcome.items() if error is None)
+        self._note_again()
         return outcome
+
+    def _note_again(self) -> None:
+        """Another process, which slept, may have created a binding right behind its revocation, and noted that before
+        the note was removed: nobody would take back what it has made. Brokers may learn of it late, notes tell."""
+        if self._revoked:
+            newest = self._notes.newest(self._target)
+            self._notes.add(one for one, offset in self._revoked.items() if newest.get(one, offset) > offset)
+            self._revoked.clear()
 
     def _forget(self, bindings: Sequence[AclBinding]) -> None:
         """One that a broker still knows, or knows already, waits for a later round. What another process created in

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from tests.manual_clock import ManualClock
 
+from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.answers import LITERAL, AclBinding
+from sparkmirror.kafka.publish import Record
+from sparkmirror.kafka.tail import TailRecord
+from sparkmirror.model import Cluster, TopicPartition
 from sparkmirror.sync import acl_job
-from sparkmirror.sync.acl_job import FORGET_SECONDS, AclSync, MissingBindings
-from sparkmirror.sync.acls import AclRules, AddAcl, ForgetAcl
+from sparkmirror.sync.acl_job import FORGET_SECONDS, AclNotes, AclSync, MissingBindings
+from sparkmirror.sync.acls import AclRules, AddAcl, ForgetAcl, RevokeAcl
 from sparkmirror.sync.change import Plan
 
 GONE, LATE = (AclBinding("A.orders", LITERAL, f"User:{name}", "*", "READ", "ALLOW") for name in ("alice", "bob"))
@@ -131,3 +135,67 @@ def test_who_slept_since_the_look_at_the_source_allows_nothing_more(asked: list[
         f"the ACL {GONE} waits: the source's ACLs were read 2 s ago"
     ]
     assert asked == [denied]
+
+
+class StatusTopic:
+    """What the target has, and what is noted of it: by two processes, each with notes of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.there: set[AclBinding] = set()
+        self.meanwhile: list[AclBinding] = []
+        """What another process creates behind the next revocation, and notes."""
+        self.is_silent = False
+        self._records: list[TailRecord] = []
+        for name in ("read_notes", "publish", "delete_acls"):
+            monkeypatch.setattr(acl_job, name, getattr(self, name))
+        monkeypatch.setattr(acl_job, "describe_acls", lambda admin: admin.there)
+        self.noting = AclNotes(Cluster("B", {}), "status", "A")
+
+    def read_notes(self, *_: Any) -> Sequence[TailRecord]:
+        if self.is_silent:
+            raise ClusterError("no answer")
+        return list(self._records)
+
+    def publish(self, _: Cluster, topic: str, records: Sequence[Record]) -> None:
+        for key, value in records:
+            self._records.append(TailRecord(TopicPartition(topic, 0), len(self._records), 0, key, value))
+
+    def delete_acls(self, _: Any, bindings: Sequence[AclBinding]) -> dict[AclBinding, None]:
+        self.there -= set(bindings)
+        self.there |= set(self.meanwhile)
+        self.noting.add(self.meanwhile)
+        return dict.fromkeys(bindings)
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_what_another_process_creates_behind_its_revocation_is_revoked_too(
+    is_silent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It notes that before the note of the revoked binding is removed; also where notes cannot be read right then."""
+    topic = StatusTopic(monkeypatch)
+    topic.there, topic.meanwhile = {GONE, LATE}, [GONE]
+    topic.noting.add([GONE, LATE])
+    source: Any = SimpleNamespace(there=set(), alias="A", list_topics=dict)
+    target: Any = SimpleNamespace(there=topic.there, list_topics=dict)
+    job = AclSync(source, target, RULES, AclNotes(Cluster("B", {}), "status", "A"))
+    plan = job.plan()
+    assert plan.changes == (RevokeAcl(GONE), RevokeAcl(LATE))
+    if is_silent:
+        remove = AclNotes.remove
+
+        def fall_silent(notes: AclNotes, bindings: Iterable[AclBinding]) -> None:
+            remove(notes, bindings)
+            topic.is_silent = True
+
+        with monkeypatch.context() as patched, pytest.raises(ClusterError, match="no answer"):
+            patched.setattr(AclNotes, "remove", fall_silent)
+            job.apply(plan)
+        topic.is_silent = False
+    else:
+        assert job.apply(plan) == []
+    topic.meanwhile = []
+    assert topic.there == {GONE}
+    assert (again := job.plan()).changes == (RevokeAcl(GONE),)
+    assert job.apply(again) == []
+    assert not topic.there
+    assert not topic.noting.created(target), "who makes it now, makes his own"
