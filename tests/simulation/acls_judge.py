@@ -95,11 +95,14 @@ class AclJudge:
         """What the mirror, or a person, has taken from the target, and when they last did."""
         self._revocations: dict[Acl, tuple[int, Process | None, float]] = {}
         """Of the mirror: where the status topic ended then, which process revoked it, and when."""
+        self._granted: dict[Acl, tuple[float, Process | None]] = {}
+        """What mirrors have last allowed on the target: when, and which process."""
         self._removal_known_at = 0.0
         """When all brokers know of the last binding that a person removed from the target."""
         scene.target.acls.is_on = True
         scene.source.acls.watchers.append(self._take_on_source)
         scene.target.acls.watchers.append(self._take_on_target)
+        scene.target.publications.append(self._take_note)
 
     # What persons do.
 
@@ -216,16 +219,34 @@ class AclJudge:
         self._judge_creations(asked.creations)
         self._judge_revocations(asked.deletions)
         if asked.api in (CREATE_ACLS, DELETE_ACLS):
-            self._judge_allowed(look, self._not_of_persons(before), self._not_of_persons(after))
+            unseen = self._unseen(look) if asked.api == DELETE_ACLS else frozenset()
+            self._judge_allowed(look, self._not_of_persons(before - unseen), self._not_of_persons(after - unseen))
         for one in asked.deletions:
             self._own.again.discard(one)
             self._revoked[one] = world.now
             self._revocations[one] = self._status_end(), self._asking(), world.now
         for one in asked.creations:
             if one not in before:
+                if one.permission == ALLOW:
+                    self._granted[one] = world.now, self._asking()
                 self._own.again.discard(one)
             elif self._own.persons.get(one, 0.0) > look.target_at:
                 self._own.persons.pop(one, None)  # both have made it in the same moment
+
+    def _take_note(self, topic: str, process: Process | None, key: bytes, value: bytes | None) -> None:
+        """Who notes a binding before all brokers know that a person has made it may not know either: from then on the
+        notes say whose it is, also where the process sleeps, and another one knows no more than them."""
+        if topic != self._scene.ledger.status or value is None or (one := _noted_binding(key)) is None:
+            return
+        if self._own.persons.get(one, 0.0) > self._looks.setdefault(process, _Look()).target_at:
+            del self._own.persons[one]
+            self._own.again.add(one)
+
+    def _unseen(self, look: _Look) -> frozenset[Acl]:
+        """What another process has allowed since this one looked at the target: one that slept right before its request
+        nothing holds back, and who revokes the denial meanwhile cannot know. The next round takes it back."""
+        me = self._asking()
+        return frozenset(one for one, (at, by) in self._granted.items() if at > look.target_at and by is not me)
 
     def _not_of_persons(self, bindings: Iterable[Acl]) -> frozenset[Acl]:
         return frozenset(one for one in bindings if one.permission == DENY or one not in self._own.persons)
@@ -327,9 +348,8 @@ class AclJudge:
         """What the status topic says that the mirror has made, or was about to make, and the offsets of these notes."""
         found: dict[Acl, int] = {}
         for record in self._status():
-            fields = json.loads(record.key) if record.key else None
-            if isinstance(fields, list) and fields[:2] == ["acl", "A"]:
-                found[_of_note(fields[2])] = record.offset if record.value is not None else -1
+            if (one := _noted_binding(record.key)) is not None:
+                found[one] = record.offset if record.value is not None else -1
         return {one: offset for one, offset in found.items() if offset >= 0}
 
     def _status(self) -> Iterator[Record]:
@@ -358,6 +378,11 @@ _NUMBERS = {
     "LITERAL": LITERAL, "PREFIXED": PREFIXED, "ALLOW": ALLOW, "DENY": DENY, "ALL": ALL, "READ": READ, "WRITE": WRITE,
     "DESCRIBE": DESCRIBE, "DESCRIBE_CONFIGS": DESCRIBE_CONFIGS, "DELETE": DELETE, "ALTER": ALTER,
 }  # fmt: skip
+
+
+def _noted_binding(key: bytes | None) -> Acl | None:
+    fields = json.loads(key) if key else None
+    return _of_note(fields[2]) if isinstance(fields, list) and fields[:2] == ["acl", "A"] else None
 
 
 def _of_note(fields: list[str]) -> Acl:

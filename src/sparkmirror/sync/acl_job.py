@@ -112,6 +112,8 @@ class AclSync:
         self._clock = clock
         self._missing = MissingBindings()
         self._confirmed_at = clock.monotonic()
+        self._seen: Collection[AclBinding] = ()
+        """The source's bindings that the plan is made for."""
         self._revoked: dict[AclBinding, int] = {}
         """Each with the note that goes with it: it is still to be seen whether there is a newer one."""
 
@@ -121,6 +123,7 @@ class AclSync:
         source = describe_acls(self._source)
         if source is None:
             return Plan()
+        self._seen = source
         mirrored = frozenset(
             name
             for name, topic in self._source.list_topics().items()
@@ -155,17 +158,34 @@ class AclSync:
         for (adds, widens), changes in groupby(ordered, lambda one: (isinstance(one, AddAcl), _widens(one))):
             held, bindings = _held([change.binding for change in changes], refused)
             failures += [f"the ACL {one} waits for {behind}" for one, behind in held]
-            age = self._clock.monotonic() - self._confirmed_at
-            if widens and age > _CONFIRMED_SECONDS:
-                failures += [f"the ACL {one} waits: the source's ACLs were read {age:.0f} s ago" for one in bindings]
+            if widens and self._age() > _CONFIRMED_SECONDS:
+                failures += [str(error) for error in self._outdated(bindings).values()]
                 continue
-            outcome = self._create(bindings) if adds else self._delete(bindings)
+            outcome = self._create(bindings, widens) if adds else self._delete(bindings, widens)
             refused += [one for one, error in outcome.items() if error is not None]
             failures += [str(error) for error in outcome.values() if error is not None]
         self._forget([change.binding for change in plan.changes if isinstance(change, ForgetAcl)])
         return failures
 
-    def _create(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
+    def _age(self) -> float:
+        """How many seconds ago the source's brokers were asked last."""
+        return self._clock.monotonic() - self._confirmed_at
+
+    def _outdated(self, bindings: Sequence[AclBinding]) -> dict[AclBinding, SparkMirrorError | None]:
+        age = self._age()
+        return {
+            one: SparkMirrorError(f"the ACL {one} waits: the source's ACLs were read {age:.0f} s ago")
+            for one in bindings
+        }
+
+    def _is_still_confirmed(self) -> bool:
+        """Notes may take long, and this process may have slept while it read or wrote them: what the source allows is
+        then looked at once more."""
+        if self._age() <= _CONFIRMED_SECONDS:
+            return True
+        return self._is_confirmed(self._seen) and self._age() <= _CONFIRMED_SECONDS
+
+    def _create(self, bindings: Sequence[AclBinding], widens: bool) -> Mapping[AclBinding, SparkMirrorError | None]:
         """The note goes before, and once more behind: another process, which leads by now, may have forgotten it since,
         as one of a binding that was not there. What was noted before stays so, whatever the answer: a broker that
         learns late may have hidden it. So does what is there by now: another process has created it since."""
@@ -176,19 +196,23 @@ class AclSync:
         self._notes.add(bindings)
         if (seconds := self._clock.monotonic() - began) > _CREATE_SECONDS:
             return {one: SparkMirrorError(f"to note the ACL {one} took {seconds:.0f} s: it waits") for one in bindings}
+        if widens and not self._is_still_confirmed():
+            return self._outdated(bindings)
         outcome = create_acls(self._target, bindings)
         self._notes.add(one for one, error in outcome.items() if error is None)
         refused = {one for one, error in outcome.items() if error is not None and _is_certain(error)}
         self._forget(sorted(refused - known.keys()))
         return outcome
 
-    def _delete(self, bindings: Sequence[AclBinding]) -> Mapping[AclBinding, SparkMirrorError | None]:
+    def _delete(self, bindings: Sequence[AclBinding], widens: bool) -> Mapping[AclBinding, SparkMirrorError | None]:
         """What is noted still: another process may have revoked a binding while this one slept, and a person have made
         it again. One that sleeps right before the request nothing can hold back."""
         noted = self._notes.created(self._target) if bindings else {}
         own = [one for one in bindings if one in noted]
         if not own:
             return {}
+        if widens and not self._is_still_confirmed():
+            return self._outdated(own)
         outcome = delete_acls(self._target, own)
         self._revoked |= {one: offset for one, offset in noted.items() if one in outcome}
         self._notes.remove(one for one, error in outcome.items() if error is None)

@@ -1,7 +1,7 @@
 """The notes of bindings that the mirror has made on the target, where one of its brokers learns late, and where another
 process, which slept, still creates what it had noted."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +19,7 @@ from sparkmirror.sync.acls import AclRules, AddAcl, ForgetAcl, RevokeAcl
 from sparkmirror.sync.change import Plan
 
 GONE, LATE = (AclBinding("A.orders", LITERAL, f"User:{name}", "*", "READ", "ALLOW") for name in ("alice", "bob"))
+DENIED = AclBinding("A.orders", LITERAL, "User:carol", "*", "READ", "DENY")
 RULES = AclRules(is_mirrored=lambda _: True, remote_name=lambda name: name, source_name=lambda name: name, revoke=True)
 
 
@@ -94,10 +95,10 @@ def test_what_was_noted_too_long_ago_is_not_created(asked: list[AclBinding], sec
     clock = ManualClock()
     notes = Notes(clock, seconds)
     nobody: Any = SimpleNamespace()
-    failures = AclSync(nobody, nobody, RULES, notes, clock).apply(Plan((AddAcl(GONE),)))  # type: ignore[arg-type]
-    assert (asked == [GONE], not failures) == (is_created, is_created)
+    failures = AclSync(nobody, nobody, RULES, notes, clock).apply(Plan((AddAcl(DENIED),)))  # type: ignore[arg-type]
+    assert (asked == [DENIED], not failures) == (is_created, is_created)
     if not is_created:
-        assert failures == [f"to note the ACL {GONE} took 31 s: it waits"]
+        assert failures == [f"to note the ACL {DENIED} took 31 s: it waits"]
         assert notes.removed == [], "another round may have created it"
 
 
@@ -130,11 +131,43 @@ def test_who_slept_since_the_look_at_the_source_allows_nothing_more(asked: list[
     nobody: Any = SimpleNamespace()
     job = AclSync(nobody, nobody, RULES, Notes(clock, 0.0), clock)  # type: ignore[arg-type]
     clock.now += 2.5
-    denied = AclBinding("A.orders", LITERAL, "User:carol", "*", "READ", "DENY")
-    assert job.apply(Plan((AddAcl(denied), AddAcl(GONE)))) == [
+    assert job.apply(Plan((AddAcl(DENIED), AddAcl(GONE)))) == [
         f"the ACL {GONE} waits: the source's ACLs were read 2 s ago"
     ]
-    assert asked == [denied]
+    assert asked == [DENIED]
+
+
+@pytest.mark.parametrize("is_taken_away", [False, True])
+def test_who_slept_in_a_note_looks_at_the_source_again_before_it_allows_more(
+    asked: list[AclBinding], is_taken_away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, there = ManualClock(), {GONE}
+    monkeypatch.setattr(acl_job, "have_all_brokers", lambda _, bindings: bindings == there)
+    monkeypatch.setattr(acl_job, "describe_acls", lambda admin: set(admin.there))
+    source: Any = SimpleNamespace(there=there, alias="A", list_topics=dict)
+    target: Any = SimpleNamespace(there=set(), list_topics=dict)
+    job = AclSync(source, target, RULES, Notes(clock, 8.0), clock)  # type: ignore[arg-type]
+    job.plan()
+    if is_taken_away:
+        there.clear()
+    failures = job.apply(Plan((AddAcl(GONE),)))
+    assert failures == ([f"the ACL {GONE} waits: the source's ACLs were read 8 s ago"] if is_taken_away else [])
+    assert asked == ([] if is_taken_away else [GONE])
+
+
+def test_who_slept_as_it_read_notes_lifts_no_denial_that_the_source_has_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, clock = StatusTopic(monkeypatch), ManualClock()
+    topic.there = {DENIED}
+    topic.noting.add([DENIED])
+    source: Any = SimpleNamespace(there=set(), alias="A", list_topics=dict)
+    target: Any = SimpleNamespace(there=topic.there, list_topics=dict)
+    monkeypatch.setattr(acl_job, "have_all_brokers", lambda admin, bindings: bindings == admin.there)
+    job = AclSync(source, target, RULES, AclNotes(Cluster("B", {}), "status", "A"), clock)
+    plan = job.plan()
+    assert plan.changes == (RevokeAcl(DENIED),)
+    source.there, topic.while_reading = {DENIED}, lambda: clock.sleep(8.0)
+    assert job.apply(plan) == [f"the ACL {DENIED} waits: the source's ACLs were read 8 s ago"]
+    assert topic.there == {DENIED}
 
 
 class StatusTopic:
@@ -145,6 +178,7 @@ class StatusTopic:
         self.meanwhile: list[AclBinding] = []
         """What another process creates behind the next revocation, and notes."""
         self.is_silent = False
+        self.while_reading: Callable[[], None] = lambda: None
         self._records: list[TailRecord] = []
         for name in ("read_notes", "publish", "delete_acls"):
             monkeypatch.setattr(acl_job, name, getattr(self, name))
@@ -154,6 +188,7 @@ class StatusTopic:
     def read_notes(self, *_: Any) -> Sequence[TailRecord]:
         if self.is_silent:
             raise ClusterError("no answer")
+        self.while_reading()
         return list(self._records)
 
     def publish(self, _: Cluster, topic: str, records: Sequence[Record]) -> None:
