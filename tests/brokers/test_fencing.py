@@ -11,7 +11,7 @@ from sparkmirror.kafka.answers import NewTopic
 from sparkmirror.kafka.broker_settings import broker_setting
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.errors import RequestRefused
-from sparkmirror.kafka.fencing import init_producer_ids, transactional_id
+from sparkmirror.kafka.fencing import holders, init_producer_ids, transactional_id
 from sparkmirror.kafka.known_ids import used_tasks
 from sparkmirror.model import Cluster, Connector, TopicPartition
 from sparkmirror.planning.target_ends import read_memory_ms
@@ -59,6 +59,17 @@ def test_a_live_holder_is_fenced_and_its_open_transaction_aborted(admin: Admin, 
     with pytest.raises(KafkaException) as caught:
         zombie.commit_transaction(30)
     assert caught.value.args[0].fatal()
+
+
+def test_the_coordinators_say_who_holds_each_id_now(admin: Admin) -> None:
+    alias = f"A{uuid4().hex}"
+    names = [transactional_id(Connector.of_dedicated_mode(alias), task) for task in range(4)]
+    taken = init_producer_ids(admin, names)
+    assert holders(admin, names) == taken and holders(admin, []) == {}
+    later = init_producer_ids(admin, names[2:3])
+    assert holders(admin, names) == taken | later
+    with pytest.raises(RequestRefused, match="asking who holds transactional ids"):
+        holders(admin, [f"{names[0]}0"])
 
 
 def test_an_impossible_transaction_timeout_is_refused_with_a_hint(admin: Admin) -> None:
