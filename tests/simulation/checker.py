@@ -230,7 +230,7 @@ class Checker:
     def is_caught_up(self) -> bool:
         view = self.view()
         for partition in self._scene.sources():
-            position, end = view.position(partition.where), partition.log.high_watermark
+            position, end = view.position(partition.where), end_of_batches(partition)
             topic_id = self._scene.source.topics[partition.where.topic].topic_id
             if position is None or position.topic_id != topic_id or position.offset < end:
                 return False
@@ -274,7 +274,7 @@ class Checker:
         view = self.view()
         for partition in self._scene.sources():
             position = view.position(partition.where)
-            if position is None or position.offset < partition.log.high_watermark:
+            if position is None or position.offset < end_of_batches(partition):
                 mirror = self._scene.mirror
                 failed = {str(failing): why for failing, why in mirror.failed.items()}
                 self.fail(
@@ -343,9 +343,11 @@ class Checker:
         """What was passed as aborted, until a cut took the marker away and another one committed it, may come late. So
         may what was under way when the target's log was cut, or when the next one began, which knows no producer; where
         the marker that aborted it is cut off, it may also come twice. At least once a process that has slept sends what
-        it had under way of the source's former log behind what its successor has sent of the next one. One that is
+        it had under way of the source's former log behind what its successor has sent of the next one, and so what
+        compaction has taken since, which its successor has not read. One that is
         replaced while it runs sends side by side with its successor, and one of them may have read before a cut of the
-        source what the other one read behind it."""
+        source what the other one read behind it. A former leader gives its records to who begins where the cut is not
+        known, as its predecessor was killed before it had stored that."""
         seen: set[int] = set()
         at_least_once, log = not self._scene.script.exactly_once, self._remote_id()
         latest, of_latest, is_of_replaced = -1, NO_TOPIC_ID, False
@@ -360,9 +362,11 @@ class Checker:
             if not is_in_order:
                 continue
             place = log, where, offset
-            is_late = at_least_once and place in self._of_sleepers and record.topic_id != of_latest
+            is_gone = record.topic_id != of_latest or record.is_compacted
+            is_late = at_least_once and place in self._of_sleepers and is_gone
             replaced = place in self._of_replaced
-            is_beside = at_least_once and record.is_truncated and (replaced or is_of_replaced)
+            is_beside = record.is_truncated and (replaced or is_of_replaced)
+            is_beside = at_least_once and (is_beside or self._may_come_again(record))
             if rank < latest and not (record.may_be_passed or is_late or is_beside):
                 self.fail(f"{where}: record {rank} comes after record {latest}")
                 return
@@ -390,6 +394,12 @@ class Checker:
             if told is not None and told.offset > bound:
                 self.fail(f"{where}: offset {written.offset} translates to {told.offset}, beyond {bound}")
                 return
+
+
+def end_of_batches(partition: Partition) -> int:
+    """A log that was cut within a hole ends behind its last batch: what is between is taken up when more comes."""
+    batches, end = partition.log.batches, partition.log.high_watermark
+    return min(end, batches[-1].last + 1) if batches else partition.log.start
 
 
 def _take_position(view: LedgerView, record: Record) -> None:

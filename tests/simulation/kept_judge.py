@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tests.simulation.checker import Checker
+from tests.simulation.checker import Checker, end_of_batches
 from tests.simulation.cluster import Partition
 from tests.simulation.kept import source_where
 from tests.simulation.scheduler import Process
@@ -139,12 +139,6 @@ class _Failed:
     position: int
     since: float
     last: float
-
-
-def end_of_batches(partition: Partition) -> int:
-    """A log that was cut within a hole ends behind its last batch: what is between is taken up when more comes."""
-    batches, end = partition.log.batches, partition.log.high_watermark
-    return min(end, batches[-1].last + 1) if batches else partition.log.start
 
 
 class KeptChecker(Checker):

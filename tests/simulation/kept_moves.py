@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.checker import end_of_batches
 from tests.simulation.cluster import Partition
 from tests.simulation.consumers import GROUP
-from tests.simulation.kept_judge import end_of_batches
 
 from sparkmirror.batch.records import Record
 from sparkmirror.ledger.topics import ledger_topics
