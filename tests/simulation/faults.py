@@ -345,6 +345,13 @@ def _unclean_target(scene: "Scene", random: Random) -> str:
     return f"{partition.where} of the target is cut to {log.end} by an unclean election"
 
 
+def _has_begun(scene: "Scene", partition: Partition) -> bool:
+    """Where offsets are kept, a position that Connect's topic has alone is none."""
+    view = scene.checker.view()
+    known = view.position(partition.where) if scene.script.kept is None else view.records.get(partition.where)
+    return known is not None
+
+
 def _delete_records(scene: "Scene", random: Random) -> str:
     partitions = scene.sources()
     if not partitions:
@@ -357,7 +364,7 @@ def _delete_records(scene: "Scene", random: Random) -> str:
     log.delete_records(to)
     truth = scene.truth.of(partition.where)
     truth.source_losses.add(DELETED)
-    is_begun = scene.checker.view().position(partition.where) is not None
+    is_begun = _has_begun(scene, partition)
     topic_id = scene.source.topics[partition.where.topic].topic_id
     for one in truth.records.values():  # a flow that has no position begins where the log does
         if one.topic_id == topic_id and one.offset < log.start and (one.is_over_cut or not is_begun):

@@ -176,7 +176,8 @@ class KeptChecker(Checker):
         places, known = self._place(where), self._scene.truth.of(where).records
         source = self._scene.source.partition(where)
         begins = 0 if source is None else source.log.start
-        taken_over = self._begun(where) if "ledger lost" in self._scene.causes.of(where) else 0
+        causes = self._scene.causes.of(where)
+        taken_over, is_cut = (self._begun(where) if "ledger lost" in causes else 0), "target cut" in causes
         for one in remote.log.batches:
             if one.is_control:
                 continue
@@ -198,7 +199,8 @@ class KeptChecker(Checker):
                     return record.offset
                 if record.offset < taken_over:
                     continue
-                if wanted is None and self._is_unnoted(where, record.offset):
+                is_filled = is_cut and not (record.key or record.value)  # in the place of a filler, which has no number
+                if wanted is None and (is_filled or self._is_unnoted(where, record.offset)):
                     continue
                 if own is None or not own.is_compacted:
                     return record.offset
