@@ -2,8 +2,10 @@
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,25 @@ def test_a_log_gets_lines_with_an_estimate(
             seen += capsys.readouterr().err
     assert seen.startswith("Downloading some jars, 4 MB.\n")
     assert "Downloaded some jars in" in capsys.readouterr().err
+
+
+def test_directories_that_vanish_while_they_are_counted_count_for_nothing(tmp_path: Path) -> None:
+    """As those that pip makes for a moment."""
+    (tmp_path / "kept").write_bytes(bytes(10))
+    is_over = threading.Event()
+
+    def make_and_delete() -> None:
+        while not is_over.is_set():
+            (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "a")
+
+    other = threading.Thread(target=make_and_delete)
+    other.start()
+    try:
+        assert {download.count_bytes(tmp_path) for _ in range(2000)} == {10}
+    finally:
+        is_over.set()
+        other.join()
 
 
 def test_a_failed_download_is_not_called_downloaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
