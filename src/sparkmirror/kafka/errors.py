@@ -41,6 +41,8 @@ COORDINATOR_MOVED = frozenset({COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 """After these codes the coordinator of a group or a transactional id is looked up again."""
 COORDINATOR_PASSING = COORDINATOR_MOVED | {COORDINATOR_LOAD_IN_PROGRESS}
 """After these codes the same question is asked again in a moment."""
+TRANSACTION_PASSING = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
+"""So, also where the last transaction of an id has yet to end."""
 TOPIC_ALREADY_EXISTS = 36
 INVALID_REPLICATION_FACTOR = 38
 INVALID_CONFIG = 40

@@ -33,9 +33,9 @@ from sparkmirror.kafka.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_MOVED,
     COORDINATOR_NOT_AVAILABLE,
-    COORDINATOR_PASSING,
     INVALID_REPLICATION_FACTOR,
     NO_ERROR,
+    TRANSACTION_PASSING,
     UNKNOWN_SERVER_ERROR,
     RequestRefused,
     refusal,
@@ -70,10 +70,9 @@ def why_no_coordinator(admin: Admin) -> str:
 
 COORDINATOR_HINT = f"Add brokers, or set {REPLICATION_SETTING} to at most their number."
 
-_PASSING = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS = 0.05
 _UNKNOWN_PAUSE_SECONDS = 0.5
-_UNFINISHED_SECONDS = 4.0
+UNFINISHED_SECONDS: Final = 4.0
 """An aborted transaction ends at once, unless a partition is away."""
 _HOLDERS = "asking who holds transactional ids"
 
@@ -122,7 +121,7 @@ def init_producer_ids(
     timeout_ms: int = 60_000,
     *,
     wait_seconds_max: float = 60.0,
-    unfinished_seconds: float = _UNFINISHED_SECONDS,
+    unfinished_seconds: float = UNFINISHED_SECONDS,
 ) -> dict[str | None, ProducerIdentity]:
     """A fresh identity per transactional id; older holders of the id are fenced and their transactions aborted.
 
@@ -154,14 +153,13 @@ def holders(
             if node_id is not None:
                 asked[node_id].append(one)
         for node_id, names in asked.items():
-            request = partial(DescribeTransactionsRequest, transactional_ids=names)
-            for found in admin.connection.ask(request, _HOLDERS, node_id).transaction_states:
+            for found in _described(admin, names, node_id, _HOLDERS):
                 if found.error_code == NO_ERROR:
                     held[found.transactional_id] = ProducerIdentity(found.producer_id, found.producer_epoch)
                 else:
                     code, detail = found.error_code, ""
         is_over = len(held) < len(transactional_ids) and not waits_within(admin.connection, _PAUSE_SECONDS, ends_at)
-        if is_over or code not in {NO_ERROR, *_PASSING}:
+        if is_over or code not in {NO_ERROR, *TRANSACTION_PASSING}:
             raise refusal(code, admin.alias, _HOLDERS, detail)
     return held
 
@@ -171,7 +169,7 @@ def renew_producer_id(
 ) -> ProducerIdentity:
     """The next epoch of an identity that is still `held` (KIP-360). Raises FencedError where somebody has taken the id
     over since, and as `init_producer_ids`."""
-    patience = time.monotonic() + wait_seconds_max, _UNFINISHED_SECONDS
+    patience = time.monotonic() + wait_seconds_max, UNFINISHED_SECONDS
     return _init(admin, transactional_id, 60_000, patience, None, held)
 
 
@@ -210,7 +208,7 @@ def _ask_coordinator(
             code = _worst(admin.connection.ask(make_request, doing, coordinator))
             if code == NO_ERROR:
                 return
-        if code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+        if code not in TRANSACTION_PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(code, admin.alias, doing, detail)
 
 
@@ -283,7 +281,7 @@ def _init(
             unended = _look_at_unended(admin, transactional_id, coordinator)
             look_at = time.monotonic() + unfinished_seconds
         detail = detail or unended
-        if code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+        if code not in TRANSACTION_PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(code, admin.alias, doing, detail)
 
 
@@ -298,9 +296,8 @@ def _make_look_for_controller(admin: Admin, node_id: int | None) -> None:
 def _look_at_unended(admin: Admin, transactional_id: str, coordinator: int) -> str:
     """The partitions that a committed transaction waits for, "" where it has ended; raises TransactionUnfinished if it
     is aborted."""
-    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    answer = admin.connection.ask(lambda: request, f"describing the transaction of {transactional_id}", coordinator)
-    (found,) = answer.transaction_states
+    doing = f"describing the transaction of {transactional_id}"
+    (found,) = _described(admin, [transactional_id], coordinator, doing)
     away = ", ".join(f"{one.topic}-{number}" for one in found.topics for number in one.partitions)
     if found.error_code != NO_ERROR or not found.transaction_state.startswith("Prepare"):
         return ""
@@ -312,6 +309,13 @@ def _look_at_unended(admin: Admin, transactional_id: str, coordinator: int) -> s
     )
 
 
+def _described(admin: Admin, transactional_ids: list[str], coordinator: int | None, doing: str) -> Sequence[Any]:
+    """What the coordinator says of the transactions of these ids."""
+    request = partial(DescribeTransactionsRequest, transactional_ids=transactional_ids)
+    found: Sequence[Any] = admin.connection.ask(request, doing, coordinator).transaction_states
+    return found
+
+
 def may_still_end(admin: Admin, transactional_id: str, where: TopicPartition) -> bool:
     """Whether the id's coordinator may still write a marker there: its transaction is open with this partition, or was
     decided and has not ended in all of its partitions; also where it does not say."""
@@ -319,8 +323,7 @@ def may_still_end(admin: Admin, transactional_id: str, where: TopicPartition) ->
     code, _, coordinator = _find_coordinator(admin, transactional_id, doing)
     if code != NO_ERROR:
         return True
-    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    (found,) = admin.connection.ask(lambda: request, doing, coordinator).transaction_states
+    (found,) = _described(admin, [transactional_id], coordinator, doing)
     if found.error_code != NO_ERROR or found.transaction_state.startswith("Prepare"):
         return True
     members = {TopicPartition(one.topic, number) for one in found.topics for number in one.partitions}

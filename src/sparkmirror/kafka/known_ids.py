@@ -9,11 +9,10 @@ from kafka.protocol.admin.transactions import ListTransactionsRequest
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.coordinators import BROKER_SECONDS_MAX, ask_every_broker
-from sparkmirror.kafka.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_PASSING, NO_ERROR, refusal
+from sparkmirror.kafka.errors import NO_ERROR, TRANSACTION_PASSING, refusal
 from sparkmirror.kafka.fencing import transactional_id
 from sparkmirror.model import Connector
 
-_PASSING: Final = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS: Final = 0.05
 _LISTING: Final = "listing transactional ids"
 
@@ -55,7 +54,7 @@ def _transactional_ids(admin: Admin, node_id: int) -> list[tuple[str, int]]:
         answer = admin.connection.ask(_list_request, _LISTING, node_id, BROKER_SECONDS_MAX)
         if answer.error_code == NO_ERROR:
             return [(state.transactional_id, state.producer_id) for state in answer.transaction_states]
-        if answer.error_code not in _PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
+        if answer.error_code not in TRANSACTION_PASSING or not waits_within(admin.connection, _PAUSE_SECONDS, ends_at):
             raise refusal(answer.error_code, admin.alias, _LISTING)
 
 

@@ -20,10 +20,9 @@ from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.clients import open_admin
 from sparkmirror.kafka.connection import waits_within
 from sparkmirror.kafka.errors import (
-    CONCURRENT_TRANSACTIONS,
     COORDINATOR_MOVED,
-    COORDINATOR_PASSING,
     NO_ERROR,
+    TRANSACTION_PASSING,
     RequestRefused,
     refusal,
 )
@@ -50,7 +49,6 @@ from sparkmirror.policy.fillers import (
 
 log = logging.getLogger(__name__)
 
-_PASSING: Final = COORDINATOR_PASSING | {CONCURRENT_TRANSACTIONS}
 _PAUSE_SECONDS: Final = 0.002
 _PAUSE_SECONDS_MAX: Final = 0.1
 _SECONDS_MAX: Final = 60.0
@@ -379,7 +377,7 @@ class _Transactions:
         """Asks until the coordinator has done it. Raises ClusterUnreachable when the answer is lost: it may have."""
         ends_at, pause = time.monotonic() + _SECONDS_MAX, _PAUSE_SECONDS
         while (code := self._ask_once(question)) != NO_ERROR:
-            if code not in _PASSING or not waits_within(self._clients.admin().connection, pause, ends_at):
+            if code not in TRANSACTION_PASSING or not waits_within(self._clients.admin().connection, pause, ends_at):
                 raise refusal(code, self._clients.settings.alias, f"filling offsets of {self._where}")
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 

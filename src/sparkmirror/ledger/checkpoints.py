@@ -68,21 +68,21 @@ class Renewal(NamedTuple):
         return self._replace(before=replace(self.before, downstream=stands.offset, metadata=stands.metadata))
 
 
-class TakeBack(NamedTuple):
-    """What is to be committed; `held` are those whose group has members, and stands where this mirror has put it;
-    `left` those beyond the log's end that are left, and where they stand."""
-
-    writes: list["GroupWrite"]
-    held: list[Renewal]
-    left: list[tuple[Renewal, int]]
-
-
 @dataclass(frozen=True, slots=True)
 class GroupWrite:
     """Offsets to commit for one group on the target."""
 
     group: str
     offsets: GroupOffsets
+
+
+class TakeBack(NamedTuple):
+    """What is to be committed; `held` are those whose group has members, and stands where this mirror has put it;
+    `left` those beyond the log's end that are left, and where they stand."""
+
+    writes: list[GroupWrite]
+    held: list[Renewal]
+    left: list[tuple[Renewal, int]]
 
 
 def translate_groups(committed: Mapping[str, GroupOffsets], translate: Translate) -> dict[CheckpointKey, Reached]:

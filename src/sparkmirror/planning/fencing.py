@@ -11,6 +11,7 @@ from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.errors import AuthorizationFailed, FencedError, RunReplaced, SparkMirrorError
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import (
+    UNFINISHED_SECONDS,
     NoTransactionCoordinator,
     ProducerIdentity,
     TransactionUnfinished,
@@ -23,8 +24,8 @@ from sparkmirror.ledger.positions import ALONE, Tenure
 from sparkmirror.ledger.reader import LedgerReader
 
 log = logging.getLogger(__name__)
-_TURNS_MAX = 5
-"""So often a process takes over the ids that another one takes at the same time."""
+_TURNS_MAX = 10
+"""So often a process looks at its ids while another one takes them over: each other time it takes what it lacks."""
 
 
 def stop_if_replaced(flow: FlowConfig, run: str, ledger: LedgerReader, generation: int) -> None:
@@ -95,30 +96,40 @@ def take_over(flow: FlowConfig, target: Admin, ledger: LedgerReader, tasks: Coll
     """
     known = {record.task for record in known_tenures(flow, ledger)}
     found: dict[int, ProducerIdentity | None] = {}
+    taken: dict[int, Taken] = {}
     for _ in range(_TURNS_MAX):
-        used = known | used_tasks(target, flow.connector)
-        mine = {number for number in used if number % flow.tasks_max in tasks} | set(tasks)
-        for number in sorted(mine - found.keys()):
-            found[number] = _take_number(flow, target, number)
-        taken = {task: _choose(flow, target, task, found) for task in sorted(tasks)}
-        if not flow.is_exactly_once or _are_ours(flow, target, found, tasks):
+        if _take_numbers(flow, target, known | used_tasks(target, flow.connector), tasks, found):
+            taken = {task: _choose(flow, target, task, found) for task in sorted(tasks)}
+            if not flow.is_exactly_once:
+                return taken
+        elif not _drop_lost(flow, target, found):
             return taken
     raise FencedError(f"{flow.name}: other instances take the flow over all the time")
 
 
-def _are_ours(
-    flow: FlowConfig, target: Admin, found: dict[int, ProducerIdentity | None], tasks: Collection[int]
+def _take_numbers(
+    flow: FlowConfig,
+    target: Admin,
+    used: Collection[int],
+    tasks: Collection[int],
+    found: dict[int, ProducerIdentity | None],
 ) -> bool:
-    """Whether nobody else writes or may write under an id of these tasks: who takes the flow over in the same moment
-    may have taken some of them later, and others before.
-
-    Of two who both look when they have all, at least one sees it, if both look for ids that are new, and for those that
-    were left alone. Who has taken the lowest last goes on, and takes the others again. Raises FencedError.
-    """
+    """Take over the ids that `found` lacks, and try again those that were left alone. Whether it has more then."""
     left = [number for number, identity in found.items() if identity is None]
+    mine = {number for number in used if number % flow.tasks_max in tasks} | set(tasks)
+    new = {number: _take_number(flow, target, number) for number in sorted(mine - found.keys())}
     again = {number: _take_number(flow, target, number, is_again=True) for number in left}
-    found |= again
-    new = {number for number in used_tasks(target, flow.connector) if number % flow.tasks_max in tasks} - found.keys()
+    found |= new | again
+    return bool(new) or any(again.values())
+
+
+def _drop_lost(flow: FlowConfig, target: Admin, found: dict[int, ProducerIdentity | None]) -> bool:
+    """Whether somebody else who takes the flow over in the same moment has taken some ids since, though not all: they
+    are to be taken again.
+
+    Of two who both look when they have all, at least one sees it, if both have looked once more for ids that are new,
+    and for those that were left alone. Who has taken the lowest last goes on. Raises FencedError.
+    """
     own = {number: identity for number, identity in found.items() if identity is not None}
     names = {transactional_id(flow.connector, number): number for number in own}
     lost = [names[name] for name, holder in holders(target, names).items() if holder != own[names[name]]]
@@ -126,13 +137,13 @@ def _are_ours(
         raise FencedError(f"{flow.name}: a newer instance takes over at this moment")
     for number in lost:
         del found[number]
-    return not (new or lost or any(again.values()))
+    return bool(lost)
 
 
 def _take_number(flow: FlowConfig, target: Admin, number: int, *, is_again: bool = False) -> ProducerIdentity | None:
     """Take over the id of this number; None if its aborted transaction cannot end."""
     try:
-        return take_identity(flow, target, number, unfinished_seconds=0.0 if is_again else None)
+        return take_identity(flow, target, number, 0.0 if is_again else UNFINISHED_SECONDS)
     except TransactionUnfinished as unfinished:
         if not is_again:
             log.warning("%s: %s Its task goes on under another transactional id.", flow.name, unfinished.args[0])
@@ -172,14 +183,14 @@ def _spare(
 
 
 def take_identity(
-    flow: FlowConfig, target: Admin, task: int, *, unfinished_seconds: float | None = None
+    flow: FlowConfig, target: Admin, task: int, unfinished_seconds: float = UNFINISHED_SECONDS
 ) -> ProducerIdentity:
     """A task's producer id and epoch. A plain one, which fences no predecessor, if the target refuses transactional ids
     or cannot have a coordinator for them (`sync.fencing_job` reports that)."""
     wanted = transactional_id(flow.connector, task)
-    more = {} if unfinished_seconds is None else {"unfinished_seconds": unfinished_seconds}
+    timeout_ms = flow.producer.transaction_timeout_ms
     try:
-        return init_producer_ids(target, [wanted], flow.producer.transaction_timeout_ms, **more)[wanted]
+        return init_producer_ids(target, [wanted], timeout_ms, unfinished_seconds=unfinished_seconds)[wanted]
     except AuthorizationFailed as refused:
         if flow.is_exactly_once:
             raise

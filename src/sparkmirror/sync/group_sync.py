@@ -211,12 +211,13 @@ class GroupRound:
 
     def _held_before(self, renewals: Iterable[Renewal]) -> list[Renewal]:
         """Those of groups that had members, each with its group's present checkpoint."""
-        checkpoints = self._checkpoints | {one.key: one.after for one in renewals}
-        return [one._replace(after=checkpoints[key]) for key, one in self._held.items() if key in checkpoints]
+        renewed = {one.key: one.after for one in renewals if one.key in self._held}
+        present = {key: renewed.get(key) or self._checkpoints.get(key) for key in self._held}
+        return [self._held[key]._replace(after=after) for key, after in present.items() if after is not None]
 
     def _settle(self, renewals: Sequence[Renewal]) -> list[Checkpoint]:
         for one in renewals:
-            forget_places(self._places, (one.before.group, one.before.partition), one.end)
+            forget_places(self._places, one.key, one.end)
         return [one.after for one in renewals]
 
     def commit(self, state: OffsetState) -> None:
