@@ -344,10 +344,10 @@ class Checker:
         may what was under way when the target's log was cut, or when the next one began, which knows no producer; where
         the marker that aborted it is cut off, it may also come twice. At least once a process that has slept sends what
         it had under way of the source's former log behind what its successor has sent of the next one, and so what
-        compaction has taken since, which its successor has not read. One that is
-        replaced while it runs sends side by side with its successor, and one of them may have read before a cut of the
-        source what the other one read behind it. A former leader gives its records to who begins where the cut is not
-        known, as its predecessor was killed before it had stored that."""
+        compaction has taken since, which its successor has not read. One that is replaced while it runs sends side by
+        side with its successor, and one of them may have read before a cut of the source what the other one read behind
+        it. A former leader gives its records to who begins where the cut is not known, as its predecessor was killed
+        before it had stored that."""
         seen: set[int] = set()
         at_least_once, log = not self._scene.script.exactly_once, self._remote_id()
         latest, of_latest, is_of_replaced = -1, NO_TOPIC_ID, False
@@ -362,12 +362,11 @@ class Checker:
             if not is_in_order:
                 continue
             place = log, where, offset
-            is_gone = record.topic_id != of_latest or record.is_compacted
-            is_late = at_least_once and place in self._of_sleepers and is_gone
+            is_late = place in self._of_sleepers and (record.topic_id != of_latest or record.is_compacted)
             replaced = place in self._of_replaced
             is_beside = record.is_truncated and (replaced or is_of_replaced)
-            is_beside = at_least_once and (is_beside or self._may_come_again(record))
-            if rank < latest and not (record.may_be_passed or is_late or is_beside):
+            may_be_late = at_least_once and (is_late or is_beside or self._may_come_again(record))
+            if rank < latest and not (record.may_be_passed or may_be_late):
                 self.fail(f"{where}: record {rank} comes after record {latest}")
                 return
             if rank > latest:

@@ -78,10 +78,10 @@ _BOARD_ENTRIES = (1, 2, 5, 1024)
 """A small board is full often: what finds no room goes as a row."""
 _MOVES_SHARE = 0.3
 _MORE_TASKS_SHARE = 0.3
-ORDERED = "ordered"
-"""The event: a writer has ordered its reader to read a partition from somewhere again."""
 _CORES = 4
 """Of the looks at loads, how many find a partition to move."""
+ORDERED = "ordered"
+"""The event: a writer has ordered its reader to read a partition from somewhere again."""
 
 
 class SimTime:

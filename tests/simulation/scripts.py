@@ -178,10 +178,10 @@ def _join_later_kinds(script: Script) -> Script:
     if random.random() < _LATER_SHARE:
         faults = _joined(faults, _draw_faults(random, _weighted(LATER_FAULTS), EVENTS, _LATER_MAX, script.seconds))
     if random.random() < _ROWS_SHARE:
-        faults = _joined(faults, _draw_faults(random, tuple(ROWS_FAULTS), EVENTS, _MEETINGS_MAX, script.seconds))
+        faults = _joined(faults, _draw_faults(random, _weighted(ROWS_FAULTS), EVENTS, _MEETINGS_MAX, script.seconds))
     may_shrink = script.resizes and script.partitions > 1 and script.processes == 1
     if may_shrink and random.random() < _REST_SHARE:
-        faults = _joined(faults, _draw_faults(random, tuple(REST_FAULTS), EVENTS, _MEETINGS_MAX, script.seconds))
+        faults = _joined(faults, _draw_faults(random, _weighted(REST_FAULTS), EVENTS, _MEETINGS_MAX, script.seconds))
     return replace(script, faults=faults)
 
 
