@@ -1,5 +1,6 @@
 """Kafka's own record classes read the batches that the deep path makes: sizes, checksums, and each record."""
 
+import random
 import subprocess
 from pathlib import Path
 
@@ -36,6 +37,22 @@ def test_merged_batches_of_every_codec_are_read_by_kafka_itself(tmp_path: Path) 
                 offset += piece.records
     assert offset == RECORDS * len(Codec)
     assert dump(log) == wanted
+
+
+def test_lz4_batches_that_become_one_uncompressed_are_read_by_kafka_itself(tmp_path: Path) -> None:
+    """`batch.splicing` leaves a block for each, in which only the beginnings of records change."""
+    drawn = random.Random(7)
+    values = [f"order {at} of a customer, {drawn.randbytes(150).hex()}, order {at} of a customer" for at in range(900)]
+    batches = b"".join(
+        encode_batch([(b"k%d" % at, values[at].encode()) for at in range(first, first + 30)], Codec.LZ4, first, TIME_MS)
+        for first in range(0, len(values), 30)
+    )
+    log = tmp_path / "00000000000000000000.log"
+    (piece,) = rewrite(memoryview(batches), 0, Limits(1 << 20))
+    log.write_bytes(piece.data)
+    assert piece.records == len(values)
+    records = [f"record {at} {TIME_MS} k{at} {value}" for at, value in enumerate(values)]
+    assert dump(log) == [f"batch 0 {len(values) - 1} {len(values)} lz4", *records]
 
 
 def record(offset: int) -> str:

@@ -30,7 +30,7 @@ from sparkmirror.errors import ContentTooLarge, ProtocolError
 
 # Columns of the table of places, one row a record.
 KEY_START, KEY_BYTES, VALUE_START, VALUE_BYTES, HEADERS_START, HEADERS_BYTES = range(6)
-_PLACE_COLUMNS = 6
+PLACE_COLUMNS = 6
 
 _RECORD_BYTES_MIN = 7  # a length, attributes, two deltas, two absent lengths and the count of headers
 _TINY_BYTES = 2048  # up to here a checksum in the kernel costs less than a call of the library
@@ -94,7 +94,7 @@ class Columns:
 
 
 NOTHING = Columns(
-    np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, _PLACE_COLUMNS), np.int32)
+    np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, PLACE_COLUMNS), np.int32)
 )
 
 
@@ -145,7 +145,7 @@ def decode_some(
     stop = first + len(ranges)
     records = int(table[:, RECORDS].sum())
     offsets, timestamps = np.empty(records, np.int64), np.empty(records, np.int64)
-    places = np.empty((records, _PLACE_COLUMNS), np.int32)
+    places = np.empty((records, PLACE_COLUMNS), np.int32)
     code, row, at = kernels.read_records(content, ranges, table, offsets, timestamps, places)
     if code != kernels.FINE:
         raise damaged_records(headers, first + row, code, at)

@@ -215,7 +215,7 @@ def _skip_headers(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64]
 
 
 @part
-def _read_body(content: Bytes, at: Int64, stop: Int64, places: Places, record: Int64) -> tuple[Int64, Int64]:
+def read_body(content: Bytes, at: Int64, stop: Int64, places: Places, record: Int64) -> tuple[Int64, Int64]:
     """Key, value and headers of a record: fills its row of `places`; where they end, and a code."""
     for column in (KEY_START, VALUE_START):
         length, after, code = _skip_sized(content, at, stop, True)
@@ -271,7 +271,7 @@ def read_records(
             if code == FINE and (offset_delta < 0 or offset >= next_offset or offset <= last_offset):
                 code = STRANGE_OFFSET
             if code == FINE:
-                body, code = _read_body(content, body, end, places, record)
+                body, code = read_body(content, body, end, places, record)
             if code == FINE and body != end:
                 code = WRONG_END
             if code != FINE:

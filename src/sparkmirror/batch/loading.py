@@ -78,7 +78,7 @@ def _load() -> None:
     """
     gc.disable()
     try:
-        from sparkmirror.batch import kernels  # noqa: F401
+        from sparkmirror.batch import kernels, lz4_blocks  # noqa: F401
     except Exception:
         return  # The first use imports them again and raises this where it can be reported.
     finally:

@@ -5,10 +5,10 @@ says yes.
 
 The cost model. A batch that passes through costs some 50 µs of CPU over all processes, whatever its size: its share of
 requests, answers, positions and rows. Merging costs some 45 µs, and for each byte of records what it takes to decode
-and encode it in that codec (`python -m bench.kernels`). So on a near target, what pays is small batches: about 40 KB
-uncompressed, 15 KB of lz4, nothing of gzip that is worth sending. Fewer than eight pass in any case, or are joined
-without kernels (`batch.joining`): to rebuild some takes 150 µs, and twice that when the code is cold, as it is where a
-mirror is caught up.
+and encode it in that codec (`python -m bench.kernels`); of lz4, what `batch.splicing` takes. So on a near target, what
+pays is small batches: about 40 KB uncompressed, 20 KB of lz4, nothing of gzip that is worth sending. Fewer than eight
+pass in any case, or are joined without kernels (`batch.joining`): to rebuild some takes 150 µs, and twice that when the
+code is cold, as it is where a mirror is caught up.
 
 Far away, time is the cost: at most 5 batches of a partition are in flight, so as long as more are waiting, each takes a
 fifth of the round trip from the partition's rate. Half of that counts, for the core has other partitions to serve. The
@@ -38,7 +38,7 @@ _BYTE_SECONDS = {
     Codec.NONE: 1.0e-9,
     Codec.GZIP: 28e-9,
     Codec.SNAPPY: 2.0e-9,
-    Codec.LZ4: 2.0e-9,
+    Codec.LZ4: 1.3e-9,
     Codec.ZSTD: 5.0e-9,
 }
 _PACKED_SHARE = 0.9

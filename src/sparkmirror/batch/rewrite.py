@@ -17,6 +17,7 @@ from sparkmirror.batch.content_size import read_claim
 from sparkmirror.batch.encoding import encode, range_sizes
 from sparkmirror.batch.header import HEADER_BYTES, MAGIC, Codec
 from sparkmirror.batch.headers import (
+    BASE_OFFSET,
     MAGIC_NUMBER,
     NEXT_OFFSET,
     POSITION,
@@ -26,6 +27,7 @@ from sparkmirror.batch.headers import (
 )
 from sparkmirror.batch.legacy import MESSAGE_BYTES
 from sparkmirror.batch.piece import Piece
+from sparkmirror.batch.splicing import splice
 from sparkmirror.batch.unpacking import Bound, Unpacking
 
 _UNTOLD_SHARE = 10
@@ -102,6 +104,10 @@ def _rewrite_group(
     decode = decode_old if is_old else _decode
     row = 0
     while row < len(group):
+        if spliced := _spliced(batches, group, row, first_offset, limits, unpacking):
+            piece, row = spliced
+            yield piece
+            continue
         with unpacking.holding(_room_bytes(batches, group, row, chunk_bytes, bound)) as held:
             columns, after = decode(batches, group, row, bound, chunk_bytes)
             packed_bytes = int(group.table[row:after, TOTAL_BYTES].sum())
@@ -114,6 +120,18 @@ def _rewrite_group(
             for part in _parts(wanted, limits):
                 yield from encode(clamp(part, limits.clamp_to_ms), codec, limits.max_batch_bytes, share)
         row = after
+
+
+def _spliced(
+    batches: memoryview, group: Headers, row: int, first_offset: int, limits: Limits, unpacking: Unpacking
+) -> tuple[Piece, int] | None:
+    """What `batch.splicing` can make of the batches from this row on, if it may, and the row behind them."""
+    has_others = group.table[row, MAGIC_NUMBER] != MAGIC or group.codecs[row] != Codec.LZ4
+    if has_others or limits.codec not in (None, Codec.LZ4) or limits.keeps_offsets or limits.max_records:
+        return None
+    if group.table[row, BASE_OFFSET] < first_offset:
+        return None
+    return splice(batches, group, row, limits.max_batch_bytes, unpacking, limits.clamp_to_ms)
 
 
 def _parts(columns: Columns, limits: Limits) -> Iterator[Columns]:

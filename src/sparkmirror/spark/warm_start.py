@@ -160,4 +160,4 @@ def _make(directory: Path) -> None:
 
 if __name__ == "__main__":
     archive_options()
-    import sparkmirror.batch.kernels  # noqa: F401  # compiled once, into the user's cache
+    import sparkmirror.batch.lz4_blocks  # noqa: F401  # compiled once, into the user's cache, and `kernels` with it

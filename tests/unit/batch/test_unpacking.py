@@ -82,7 +82,7 @@ def test_of_a_bomb_of_250_mib_in_8_kb_no_memory_is_touched() -> None:
 def test_a_partition_that_is_unpacked_holds_its_part_until_its_pieces_are_taken() -> None:
     budget = UnpackingBudget(16 * MEGABYTE)
     first, second = Unpacking(budget), Unpacking(budget)
-    data = memoryview(b"".join(plain(at * 1000, 1000, Codec.LZ4) for at in range(40)))
+    data = memoryview(b"".join(plain(at * 1000, 1000, Codec.ZSTD) for at in range(40)))
     pieces = rewrite(data, 0, Limits(20_000), first)
     next(pieces)
     held = budget.held_bytes
