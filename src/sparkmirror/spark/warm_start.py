@@ -160,4 +160,7 @@ def _make(directory: Path) -> None:
 
 if __name__ == "__main__":
     archive_options()
-    import sparkmirror.batch.lz4_blocks  # noqa: F401  # compiled once, into the user's cache, and `kernels` with it
+    # Kernels, compiled once into the user's cache: those of runs, and those of records that pass Spark one by one.
+    import sparkmirror.batch.json_members
+    import sparkmirror.batch.lz4_blocks
+    import sparkmirror.batch.picking  # noqa: F401
