@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _WHOLE_BYTES_MIN: Final = 8 << 10
 """Smaller batches are gathered into larger ones, as each would be a request's only one of its partition."""
 _CHUNK_BYTES: Final = 1 << 20
-_PICKED_FROM_BYTES: Final = 4 << 20
-"""What one batch of picked records is picked from: a filter leaves a part, and small batches cost more."""
 _FULL: Final = 0.9
 """Of a batch that is to be filled with records of others, by what is expected of them."""
 _NOTHING: Final = memoryview(b"")
@@ -211,7 +209,7 @@ class _Run:
         enough = max(int(np.searchsorted(expected, batch_bytes_max * _FULL, "right")), 1)
         wanted = self.offsets[self.first[row] : self.stop[row + enough - 1]]
         some = mixed.rows(0, row + enough)
-        piece, reached = pick(self.kept.payload, some, row, wanted, codec, self.kept.bound, _PICKED_FROM_BYTES)
+        piece, reached = pick(self.kept.payload, some, row, wanted, codec, self.kept.bound, _CHUNK_BYTES)
         if len(piece.data) > batch_bytes_max:
             return None
         return Part(self._rows(row, reached), piece=piece), reached
