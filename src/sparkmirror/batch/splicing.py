@@ -24,6 +24,7 @@ from sparkmirror.batch.headers import (
     TOTAL_BYTES,
     Headers,
 )
+from sparkmirror.batch.merging import MERGED_BYTES_MAX
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.unpacking import Unpacking
 
@@ -71,7 +72,8 @@ def splice(
     unpacking: Unpacking,
     clamp_to_ms: int | None = None,
 ) -> tuple[Piece, int] | None:
-    """One batch of at most `max_batch_bytes` of the lz4 batches from row `first` on, and the first row that is left.
+    """One batch of the lz4 batches from row `first` on, and the first row that is left. It has at most
+    `max_batch_bytes`, and MERGED_BYTES_MAX.
 
     None where it would be one batch alone, or they are not what this can do: such as have holes or append time, are
     small, have records from later than `clamp_to_ms`, or have become another size than clients make blocks of. Raises
@@ -83,7 +85,8 @@ def splice(
     from sparkmirror.batch import lz4_blocks
 
     taken = headers.rows(first, first + rows)
-    limit_bytes = max_batch_bytes - HEADER_BYTES - lz4_blocks.FRAME_HEADER_BYTES - lz4_blocks.FRAME_END_BYTES
+    frame_bytes = lz4_blocks.FRAME_HEADER_BYTES + lz4_blocks.FRAME_END_BYTES
+    limit_bytes = min(max_batch_bytes, MERGED_BYTES_MAX) - HEADER_BYTES - frame_bytes
     room = _scratch.room_for(limit_bytes)
     buffer, scratch = np.frombuffer(batches, np.uint8), _scratch
     done, size, largest_bytes, content_bytes, latest_ms = lz4_blocks.splice(

@@ -24,6 +24,7 @@ from sparkmirror.batch.codecs import decompress
 from sparkmirror.batch.columns import PLACE_COLUMNS
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, DELETE_HORIZON, HEADER_BYTES, Codec, parse_header
 from sparkmirror.batch.headers import Headers, read_headers
+from sparkmirror.batch.merging import MERGED_BYTES_MAX
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.batch.rewrite import Limits, rewrite
@@ -260,6 +261,13 @@ def test_no_piece_is_larger_than_the_target_takes(max_bytes: int) -> None:
     found = spliced(data, max_bytes)
     assert found is not None
     assert len(found[0].data) <= max_bytes
+
+
+def test_where_a_size_limit_is_not_known_no_room_is_made_for_it() -> None:
+    data = batches_by(CLIENTS[2], [[Record(0, 5, None, filler(at, 60_000))] for at in range(75)])
+    found = spliced(data, 1 << 40)
+    assert found is not None
+    assert MERGED_BYTES_MAX - 100_000 < len(found[0].data) <= MERGED_BYTES_MAX
 
 
 def test_batches_of_one_block_are_spliced_where_neighbours_are_merged() -> None:
