@@ -21,8 +21,8 @@ BLOCK_LENGTH: Final = struct.Struct(">i")
 _ZSTD_MAGIC: Final = 0xFD2FB528
 _ZSTD_BLOCK_BYTES_MAX: Final = 128 << 10
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = range(3)
-_LZ4_MAGIC: Final = 0x184D2204
-_LZ4_RAW: Final = 1 << 31
+LZ4_MAGIC: Final = 0x184D2204
+LZ4_RAW: Final = 1 << 31
 _LZ4_SHARE_MAX: Final = 255
 _SKIPPABLE: Final = 0x184D2A50
 _U32: Final = struct.Struct("<I")
@@ -53,7 +53,7 @@ def read_claim(codec: Codec, data: memoryview) -> ContentSize | None:
             case Codec.SNAPPY:
                 return _snappy(data)
             case Codec.LZ4:
-                return _add_up(_frames(data, _LZ4_MAGIC, _lz4_frame))
+                return _add_up(_frames(data, LZ4_MAGIC, _lz4_frame))
             case Codec.ZSTD:
                 return _add_up(_frames(data, _ZSTD_MAGIC, _zstd_frame))
     except (IndexError, struct.error, ProtocolError):
@@ -163,7 +163,7 @@ def _lz4_frame(data: memoryview, at: int) -> tuple[ContentSize, int]:
 def _lz4_blocks(data: memoryview, at: int, block_bytes_max: int, checksum_bytes: int) -> tuple[int, int]:
     content_bytes = 0
     while size := _U32.unpack_from(data, at)[0]:
-        packed_bytes = size & ~_LZ4_RAW
-        content_bytes += packed_bytes if size & _LZ4_RAW else min(block_bytes_max, packed_bytes * _LZ4_SHARE_MAX)
+        packed_bytes = size & ~LZ4_RAW
+        content_bytes += packed_bytes if size & LZ4_RAW else min(block_bytes_max, packed_bytes * _LZ4_SHARE_MAX)
         at += 4 + packed_bytes + checksum_bytes
     return content_bytes, at + 4

@@ -2,8 +2,8 @@
 
 Imported by `batch.splicing` when it is first used. What a compressor finds out, which bytes come again and from how far
 back, stays true when the few bytes that begin each record are replaced: so a block is read, its records get other
-beginnings, and it is written again with the matches that it had, cut where they touch a beginning. That is a quarter
-of what unpacking and compressing take, and the block stays about as large as it was. Each match is compared with the
+beginnings, and it is written again with the matches that it had, cut where they touch a beginning. That takes half of
+what unpacking and compressing take, and the block stays about as large as it was. Each match is compared with the
 bytes that it is to become, so that a mistake here could make a block larger, never other records.
 
 Every read is guarded: what is damaged, or is not what clients mostly write, is left to `batch.rewrite`, which names it.
@@ -22,6 +22,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from sparkmirror.batch.compiling import BYTES, PLACES, ROOM, TABLE, Bytes, Int64, Integers, Places, kernel, part
+from sparkmirror.batch.content_size import LZ4_MAGIC, LZ4_RAW
 from sparkmirror.batch.header import HEADER_BYTES
 from sparkmirror.batch.headers import BASE_TIMESTAMP, POSITION, RECORDS, TOTAL_BYTES
 from sparkmirror.batch.kernels import FINE, WRONG_END, copy_bytes, read_body, read_start, varint_bytes, write_varint
@@ -29,22 +30,19 @@ from sparkmirror.batch.kernels import FINE, WRONG_END, copy_bytes, read_body, re
 FRAME_HEADER_BYTES = 7
 FRAME_END_BYTES = 4
 
-_MAGIC = 0x184D2204
 _INDEPENDENT = 0x60  # version 1, and no block refers to another
 _BLOCK_CHECKSUM, _HAS_SIZE, _HAS_CHECKSUM = 0x10, 0x08, 0x04
-_RAW = np.int64(1 << 31)
+_RAW = np.int64(LZ4_RAW)
 _MATCH_BYTES_MIN = 4
 _LAST_LITERALS = 5
 _LAST_MATCH_BEFORE = 12
 _OFFSET_MAX = 65535
 _STEPS_BACK = 8
+_STEP, _WORD = 16, 8
 
 # Columns of the table of a block's matches, and of that of its records.
 _AT, _BACK, _BYTES = range(3)
 _START, _BODY, _SHIFT = range(3)
-
-
-_STEP, _WORD = 16, 8
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -99,7 +97,7 @@ def _u32(buffer: Bytes, at: Int64) -> Int64:
 def _find_block(buffer: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64]:
     """Where the one block of the frame in `buffer[at:stop]` begins, and its size word; (-1, 0) of other frames."""
     nothing = np.int64(-1), np.int64(0)
-    if stop - at < FRAME_HEADER_BYTES + 4 + FRAME_END_BYTES or _u32(buffer, at) != _MAGIC:
+    if stop - at < FRAME_HEADER_BYTES + 4 + FRAME_END_BYTES or _u32(buffer, at) != LZ4_MAGIC:
         return nothing
     flags = np.int64(buffer[at + 4])
     if flags & ~(_BLOCK_CHECKSUM | _HAS_SIZE | _HAS_CHECKSUM) != _INDEPENDENT:

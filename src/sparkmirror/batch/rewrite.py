@@ -102,12 +102,17 @@ def _rewrite_group(
     is_old = group.table[0, MAGIC_NUMBER] != MAGIC
     codec = group.codec_of(0) if limits.codec is None else limits.codec
     decode = decode_old if is_old else _decode
+    may_splice = (
+        not is_old and codec == group.codecs[0] == Codec.LZ4 and not (limits.keeps_offsets or limits.max_records)
+    )
     row = 0
     while row < len(group):
-        if spliced := _spliced(batches, group, row, first_offset, limits, unpacking):
-            piece, row = spliced
-            yield piece
-            continue
+        if may_splice and group.table[row, BASE_OFFSET] >= first_offset:
+            spliced = splice(batches, group, row, limits.max_batch_bytes, unpacking, limits.clamp_to_ms)
+            if spliced is not None:
+                piece, row = spliced
+                yield piece
+                continue
         with unpacking.holding(_room_bytes(batches, group, row, chunk_bytes, bound)) as held:
             columns, after = decode(batches, group, row, bound, chunk_bytes)
             packed_bytes = int(group.table[row:after, TOTAL_BYTES].sum())
@@ -120,18 +125,6 @@ def _rewrite_group(
             for part in _parts(wanted, limits):
                 yield from encode(clamp(part, limits.clamp_to_ms), codec, limits.max_batch_bytes, share)
         row = after
-
-
-def _spliced(
-    batches: memoryview, group: Headers, row: int, first_offset: int, limits: Limits, unpacking: Unpacking
-) -> tuple[Piece, int] | None:
-    """What `batch.splicing` can make of the batches from this row on, if it may, and the row behind them."""
-    has_others = group.table[row, MAGIC_NUMBER] != MAGIC or group.codecs[row] != Codec.LZ4
-    if has_others or limits.codec not in (None, Codec.LZ4) or limits.keeps_offsets or limits.max_records:
-        return None
-    if group.table[row, BASE_OFFSET] < first_offset:
-        return None
-    return splice(batches, group, row, limits.max_batch_bytes, unpacking, limits.clamp_to_ms)
 
 
 def _parts(columns: Columns, limits: Limits) -> Iterator[Columns]:

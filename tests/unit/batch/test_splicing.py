@@ -1,4 +1,5 @@
-"""lz4 batches become one whose blocks were not compressed again: the records are the same, whoever compressed them."""
+"""Several lz4 batches become one batch, and their records are not compressed again. Each record stays what it was,
+whichever client compressed it."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -44,19 +45,23 @@ class Client(NamedTuple):
     compress: Callable[[bytes], bytes]
 
 
+def framed(block: bytes, *, is_raw: bool = False, begin: str = "04224d18604082") -> bytes:
+    """A frame of one block, as Java's client begins it: independent blocks of up to 64 KB, no checksums."""
+    word = len(block) | is_raw << 31
+    return bytes.fromhex(begin) + word.to_bytes(4, "little") + block + bytes(4)
+
+
 def in_one_raw_block(content: bytes) -> bytes:
-    size = (len(content) | 1 << 31).to_bytes(4, "little")
-    return bytes.fromhex("04224d18604082") + size + content + bytes(4)
+    return framed(content, is_raw=True)
 
 
 def as_java_does(content: bytes) -> bytes:
-    packed = lz4.block.compress(content, store_size=False)
-    return bytes.fromhex("04224d18604082") + len(packed).to_bytes(4, "little") + packed + bytes(4)
+    return framed(lz4.block.compress(content, store_size=False))
 
 
 def thoroughly(content: bytes) -> bytes:
     packed = lz4.block.compress(content, mode="high_compression", compression=9, store_size=False)
-    return bytes.fromhex("04224d18607073") + len(packed).to_bytes(4, "little") + packed + bytes(4)
+    return framed(packed, begin="04224d18607073")
 
 
 def by_frames(**options: object) -> Callable[[bytes], bytes]:
@@ -395,8 +400,7 @@ def sequence(literals: bytes, back: int, match_bytes: int) -> bytes:
 
 def batch_of(block: bytes, records: int, base_offset: int) -> bytes:
     header = numbered_from(encode_batch([Record(0, 5, None, b"")] * records), base_offset)[:HEADER_BYTES]
-    size = len(block).to_bytes(4, "little")
-    return with_attributes(header + bytes.fromhex("04224d18604082") + size + block + bytes(4), Codec.LZ4)
+    return with_attributes(header + framed(block), Codec.LZ4)
 
 
 @pytest.mark.parametrize(("back", "is_fine"), [(1, True), (2, True), (0, False), (FILLER_BYTES + 100, False)])
@@ -427,10 +431,9 @@ def test_records_that_number_themselves_otherwise_are_left_to_others() -> None:
 @given(noise=st.binary(max_size=5000), records=st.integers(1, 2**31 - 1))
 def test_noise_in_a_frame_is_left_to_others(noise: bytes, records: int) -> None:
     begin, batch = batch_by(CLIENTS[0], orders(0), 0), bytearray(batch_by(CLIENTS[0], orders(1), 15))
-    frame = batch[HEADER_BYTES : HEADER_BYTES + FIRST_BLOCK] + len(noise).to_bytes(4, "little") + noise + bytes(4)
     header = batch[:HEADER_BYTES]
     header[23:27] = (records - 1).to_bytes(4, "big")
     header[57:61] = records.to_bytes(4, "big")
-    other = sealed(header + frame)
+    other = sealed(header + framed(noise))
     assert other[ATTRIBUTES_AT + 1] == Codec.LZ4
     assert spliced(begin + other) is None
