@@ -5,14 +5,14 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import psutil
-from tests.scenarios.mirror import Mirror
+from tests.scenarios.mirror import START_SECONDS_MAX, Mirror
 
 RING = "/memfd:sparkmirror-ring (deleted)"
 _RING_MAGIC = 0x5350_4B4D_4952_0001
@@ -90,14 +90,29 @@ class Run(Mirror):
                 total += process.memory_full_info().pss
         return total
 
+    def wait_until(self, condition: Callable[[], object], what: str, seconds_max: float = START_SECONDS_MAX) -> None:
+        """As `Mirror.wait_until`; where time is up, the failure shows where its threads stood, and it has ended."""
+        try:
+            super().wait_until(condition, what, seconds_max)
+        except AssertionError as late:
+            if not self.running:
+                raise
+            raise AssertionError(f"{late}\n{self.stacks()}") from None
+
     def stacks(self) -> str:
-        """Ends it: what it has said, and where the threads of its Python processes stand; a few pages."""
-        said = self.errors
+        """Ends it: what it has said, what its workers wait for in the kernel, and where the threads of Spark's tasks
+        and of the driver stand; a few pages."""
+        said, printed, waits = self.errors, self.output, "\n".join(map(_waits, self.workers()))
+        for jvm in self.jvms():
+            with suppress(psutil.NoSuchProcess):
+                jvm.send_signal(signal.SIGQUIT)
+        time.sleep(_STACKS_SECONDS)
+        tasks = _of_tasks(self.output[len(printed) :])
         for pid in [*(process.pid for process in self.workers()), self.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGABRT)
         time.sleep(_STACKS_SECONDS)
-        return f"{said[-_PAGE:]}\n{self.errors[len(said) :][: 5 * _PAGE]}"
+        return f"{said[-_PAGE:]}\n{waits}\n{tasks[: 3 * _PAGE]}\n{self.errors[len(said) :][: 5 * _PAGE]}"
 
     def destroy(self) -> None:
         """Kill the whole tree, in whatever state it is, so that a failed test hides no reason behind another."""
@@ -106,6 +121,24 @@ class Run(Mirror):
                 process.kill()
         self._child.kill()
         self._child.wait()
+
+
+def _waits(worker: psutil.Process) -> str:
+    """Of one process: its CPU time, whether it has a ring, and the kernel function in which each thread waits."""
+    try:
+        with worker.oneshot():
+            cpu, parent, state = sum(worker.cpu_times()[:2]), worker.ppid(), worker.status()
+        threads = [place.read_text() or "?" for place in sorted(Path(f"/proc/{worker.pid}/task").glob("*/wchan"))]
+        has_ring = worker.pid in rings_of([worker.pid])
+    except (psutil.Error, OSError) as gone:
+        return f"worker {worker.pid}: {gone}"
+    ring = "with a ring" if has_ring else "without a ring"
+    return f"worker {worker.pid} of {parent}, {state}, {ring}, {cpu:.1f} CPU s: {', '.join(threads)}"
+
+
+def _of_tasks(dump: str) -> str:
+    """Of a JVM's thread dump, the threads that run tasks, or talk with Python for them."""
+    return "\n\n".join(thread for thread in dump.split("\n\n") if "launch worker for task" in thread.split("\n")[0])
 
 
 def is_gone(pid: int) -> bool:
