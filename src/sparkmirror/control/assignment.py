@@ -123,8 +123,9 @@ class TaskPlan:
     where several processes may share the flow; `secret` is the planner's, see `control.admission`. `producer_task` is
     the number in the producer's transactional id where that is not the task's own, and `spare` has number, producer id
     and epoch of a second one. `release` are partitions among `assigned` that it is ordered to let go of, and no ledger
-    shows that it has. `sizing` says why the flow has so many tasks. `marks_from` is what an attempt before this
-    one has marked its last position with (`ledger.copies`); `attempt` counts those before.
+    shows that it has. `sizing` says why the flow has so many tasks, and `siblings` which ones its process runs in the
+    epoch, this one among them. `marks_from` is what an attempt before this one has marked its last position with
+    (`ledger.copies`); `attempt` counts those before.
     """
 
     task: int
@@ -147,6 +148,7 @@ class TaskPlan:
     producer_task: int | None = None
     spare: tuple[int, int, int] | None = None
     sizing: str = ""
+    siblings: tuple[int, ...] = ()
     marks_from: int = 0
     attempt: int = 0
     release: tuple[TopicPartition, ...] = ()

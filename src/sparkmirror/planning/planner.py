@@ -45,8 +45,7 @@ from sparkmirror.planning.status_records import StatusRecords
 log = logging.getLogger(__name__)
 
 _LEDGER_POLL_SECONDS = _HEAR_SECONDS = 0.2
-_RELEASE_SECONDS_MAX, _LOADS_SECONDS = 10.0, 30.0
-_LOOK_SECONDS_MAX = 60.0
+_RELEASE_SECONDS_MAX, _LOADS_SECONDS, _LOOK_SECONDS_MAX = 10.0, 30.0, 60.0
 
 
 class Planner:
@@ -100,7 +99,7 @@ class Planner:
         taken = take_over(self._flow, target, ledger, self._ownership.tasks)
         self._ownership.tell_began()
         positions = ledger.read_through(target)
-        wanted = self._source_topics.read(source)
+        wanted = self._handed_out = self._source_topics.read(source)
         partitions = [tp for tp in self._ownership.own(wanted) if not self._once or tp in self.ends()]
         if not self._once:
             partitions = self._withheld.ready(partitions, self._assignment, target)
@@ -136,11 +135,11 @@ class Planner:
                 offsets_partitions=ledger.offsets_partitions,
                 secret=self._secret,
                 sizing=self._sizing.reason,
+                siblings=tuple(sorted(self._assignment)),
             )
             for task, members in sorted(self._assignment.items())
         ]
         self._put_back(partitions, assigned)
-        self._handed_out = wanted
         may_change = self._flow.refresh_topics_enabled or self._looks_at_loads or self._ownership.can_grow
         if plans and not self._once and may_change:
             self._start_watching()

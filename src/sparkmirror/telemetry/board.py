@@ -141,6 +141,8 @@ class StatusBoard:
         self.outdated: set[bytes] = set()
         """Keys of records of processes of other runs; `runtime.reporter` writes tombstones for them."""
         self.tasks: dict[int, TaskRecord] = {}
+        self.silent: dict[int, int] = {}
+        """Tasks that have not reported in this run, with the time at which another of their process was first heard."""
         self.partitions: dict[TopicPartition, PartitionRecord] = {}
         self.filling: set[TopicPartition] = set()
         """Partitions in which offsets are being filled, by their last records."""
@@ -250,6 +252,7 @@ class StatusBoard:
         self.run = record.run
         self.processes.clear()
         self.tasks.clear()
+        self.silent.clear()
         self.jobs.clear()
         self._finished = TaskRecord("", -1, 0)
         self._epochs = 0
@@ -268,7 +271,13 @@ class StatusBoard:
         if before is not None and _attempt(before) != _attempt(record):
             self._finish(before)
         self.tasks[record.task] = record
+        self._note_silent(record.at_ms)
         self._status = None
+
+    def _note_silent(self, at_ms: int) -> None:
+        """A task that no record names any more was one of an epoch that is over."""
+        named = {one for record in self.tasks.values() for one in record.siblings}
+        self.silent = {one: self.silent.get(one, at_ms) for one in sorted(named - self.tasks.keys())}
 
     def _finish(self, task: TaskRecord) -> None:
         done = {name: fold((getattr(self._finished, name), getattr(task, name))) for name, fold in _COUNTERS.items()}
@@ -299,6 +308,7 @@ class StatusBoard:
         self.at_ms = moved(self.at_ms)
         self.processes = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.processes.items()}
         self.tasks = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.tasks.items()}
+        self.silent = {task: moved(at_ms) for task, at_ms in self.silent.items()}
         self.jobs = {at: replace(one, at_ms=moved(one.at_ms)) for at, one in self.jobs.items()}
 
     def refusals(self) -> dict[str, str]:

@@ -4,8 +4,8 @@
 gap ledger, and whether the target answers.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from sparkmirror.ledger.gaps import Gap
@@ -53,7 +53,8 @@ class HeldPartition:
 class Facts:
     """One flow at `now_ms`; all times are in ms since 1970. None means "not known", never zero.
 
-    `processes` and `tasks` are their last records. `gaps` are those that no operator has acknowledged.
+    `processes` and `tasks` are their last records; `silent` are tasks that have none, with the time at which another of
+    their process was first heard. `gaps` are those that no operator has acknowledged.
     `target_problem` says why the target does not answer now, `source_problem` why the source's high watermarks are not
     known; both are empty otherwise. `restarted_at_ms` are the times at which workers or the query were started again,
     the oldest first. `unknown_ends` counts partitions whose high watermark is not known and that are not held, so that
@@ -65,6 +66,7 @@ class Facts:
     now_ms: int
     processes: tuple[FlowRecord, ...] = ()
     tasks: tuple[TaskRecord, ...] = ()
+    silent: Mapping[int, int] = field(default_factory=dict)
     jobs: tuple[JobRecord, ...] = ()
     held: tuple[HeldPartition, ...] = ()
     partitions: int = 0
@@ -115,11 +117,12 @@ def gather(
         now_ms=now_ms,
         processes=tuple(board.processes.values()),
         tasks=tuple(task for _, task in sorted(board.tasks.items())),
+        silent=dict(board.silent),
         jobs=tuple(job for _, job in sorted(board.jobs.items())),
         held=held,
         partitions=max(status.partitions, len(board.partitions)),
         unknown_ends=unknown_ends,
-        lag_records=None if unknown_ends or hidden or not board.tasks else _lag(board, now_ms),
+        lag_records=None if unknown_ends or hidden or board.silent or not board.tasks else _lag(board, now_ms),
         behind_since_ms=status.behind_since_ms,
         gaps=tuple(gap for gap in gaps if not board.is_acknowledged(gap)),
         restarted_at_ms=tuple(board.trouble.restarts),

@@ -200,6 +200,11 @@ def _of_tasks(facts: Facts) -> Iterator[Problem]:
     if not facts.tasks and any(one.state is FlowState.RUNNING for one in alive):
         began_ms = min((one.started_at_ms for one in alive if one.started_at_ms), default=None)
         yield Problem(Level.UNKNOWN, "no task has reported yet", "", 1, began_ms, None, look, STATUS_PAGE)
+    for number, since_ms in facts.silent.items():
+        quiet = facts.seconds_since(since_ms)
+        level = Level.RED if quiet > _TASK_SILENT_SECONDS else Level.UNKNOWN
+        cause = f"it has not reported yet; others of its process began to {show_age(quiet)} ago"
+        yield Problem(level, cause, f"task {number}", 1, since_ms, None, look, STATUS_PAGE)
     for task in facts.tasks:
         quiet = facts.seconds_since(task.at_ms)
         scope = f"task {task.task}"
@@ -220,16 +225,8 @@ def _of_restarts(facts: Facts) -> Iterator[Problem]:
     restarts = [at_ms for at_ms in facts.restarted_at_ms if facts.seconds_since(at_ms) <= RESTARTS_HELD_SECONDS]
     if restarts:
         cause = f"{plural(len(restarts), 'restart')} of workers or of the query in the last 10 min"
-        yield Problem(
-            Level.AMBER,
-            cause,
-            "",
-            len(restarts),
-            restarts[0],
-            None,
-            command(facts, "status", "--partitions"),
-            STATUS_PAGE,
-        )
+        look = command(facts, "status", "--partitions")
+        yield Problem(Level.AMBER, cause, "", len(restarts), restarts[0], None, look, STATUS_PAGE)
 
 
 # Partitions.

@@ -135,9 +135,10 @@ class TaskRecord:
     `source_throttled_ms` and `limited_ms` are pauses for the target's quotas, the source's quotas and the flow's own
     rate limits. `cpu_seconds` is what its two processes have used, looked at with each `beat`; `held_by` says which of
     these pauses held it back between its last two beats, as `telemetry.brakes` names them; `sizing` says why the flow
-    has so many tasks. `stalled_since_ms` says since when the task has mirrored nothing although there is something that
-    it may read; None where it is not stalled. `unknown_ends` counts partitions whose high watermark the source has not
-    given yet. `beat` counts BEAT_SECONDS, so that the record of an idle task changes too.
+    has so many tasks, and `siblings` which ones its process runs in the epoch. `stalled_since_ms` says since when the
+    task has mirrored nothing although there is something that it may read; None where it is not stalled. `unknown_ends`
+    counts partitions whose high watermark the source has not given yet. `beat` counts BEAT_SECONDS, so that the record
+    of an idle task changes too.
     """
 
     run: Name
@@ -170,6 +171,7 @@ class TaskRecord:
     problem: Text = ""
     cpu_seconds: float = 0.0
     sizing: Text = ""
+    siblings: tuple[Number, ...] = ()
     held_by: tuple[Name, ...] = ()
     latency: Histogram = field(default_factory=Histogram)
     transit: Histogram = field(default_factory=Histogram)

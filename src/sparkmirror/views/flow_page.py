@@ -124,8 +124,8 @@ class FlowPage:
 
     @property
     def lag_records(self) -> int | None:
-        if not self.places and not self.board.tasks:
-            return None  # no task has said yet what there is
+        if self.board.silent or (not self.places and not self.board.tasks):
+            return None  # not all tasks have said yet what there is
         known = [place.lag_records for place in self.places if place.lag_records is not None]
         return sum(known) if len(known) == len(self.places) and not self.target_problem else None
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
+from sparkmirror.telemetry.facts import gather
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.records import encode_key
 
@@ -81,6 +82,29 @@ def test_a_task_that_is_not_run_any_more_counts_with_what_it_has_done_and_stands
     assert (status.records, status.partitions, status.lag_records, status.tasks) == (13, 6, 0, 1)
     board.take(*report(task=1, epoch=3, records=2, partitions=2))
     assert board.status().records == 15
+
+
+def test_a_task_of_which_its_siblings_speak_and_that_has_not_reported_makes_the_lag_unknown() -> None:
+    board = StatusBoard("A")
+    board.take(*report(siblings=[0, 1], partitions=1, lag_records=2), 5_000)
+    board.take(*report(siblings=[0, 1], partitions=1, lag_records=3), 8_000)
+    assert board.silent == {1: 5_000}
+    flow = FlowName("A", "backup")
+    assert gather(flow, board, 9_000).lag_records is None
+    board.take(*report(task=1, siblings=[0, 1], partitions=1, lag_records=4), 9_000)
+    assert not board.silent
+    assert gather(flow, board, 9_000).lag_records == 7
+
+
+def test_a_task_that_an_epoch_no_longer_has_is_not_waited_for() -> None:
+    board = StatusBoard("A")
+    board.take(*report(siblings=[0, 1]), 5_000)
+    board.take(*report(epoch=2, siblings=[0]), 6_000)
+    assert not board.silent
+    board.take(*report(epoch=3, siblings=[0, 1]), 7_000)
+    assert board.silent == {1: 7_000}
+    board.take(*report("r2", siblings=[0]), 8_000)
+    assert not board.silent, "another run has begun"
 
 
 def test_sums_are_made_once_for_all_who_ask_until_a_task_reports_ends_or_another_run_begins() -> None:

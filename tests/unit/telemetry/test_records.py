@@ -43,6 +43,7 @@ BOTH: tuple[tuple[StatusRecord, bytes, bytes], ...] = (
         TaskRecord(
             "run", 0, 1, 3, 100, 2, 77, 1, 298, LATER_MS, None, 0.7, 0, 1, failed={"orders-0": "too large"},
             retry_at_ms={"orders-0": LATER_MS}, paused=("orders-1",), cpu_seconds=2.5, sizing="1 of at most 2: calm",
+            siblings=(0, 1),
             held_by=(OWN_LIMITS,), latency=SEEN, generation=5,
         ),
         b'["task","east",0]',
@@ -51,7 +52,7 @@ BOTH: tuple[tuple[StatusRecord, bytes, bytes], ...] = (
         b'"unknown_ends":0,"partitions":1,"retries":0,"duplicates":0,"gaps":0,"lost_records":0,"refused_gaps":0,'
         b'"throttled_ms":0,"source_throttled_ms":0,"limited_ms":0,"lease_bytes":0,"failed":{"orders-0":"too large"},'
         b'"retry_at_ms":{"orders-0":1800000000000},"paused":["orders-1"],"faults":{},"problem":"",'
-        b'"cpu_seconds":2.5,"sizing":"1 of at most 2: calm","held_by":["its rate limits"],'
+        b'"cpu_seconds":2.5,"sizing":"1 of at most 2: calm","siblings":[0,1],"held_by":["its rate limits"],'
         b'"latency":{"ms":60,"n":{"18":3}},"transit":{"ms":0,"n":{}},"recent_latency":{"ms":0,"n":{}},'
         b'"recent_transit":{"ms":0,"n":{}},"generation":5}',
     ),

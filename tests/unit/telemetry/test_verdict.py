@@ -232,6 +232,18 @@ TABLE: list[tuple[str, Facts, Level, str]] = [
         "task 3: nothing was heard of it for 70 s",
     ),
     (
+        "a task has not reported since the epoch began",
+        but(silent={1: ago(2)}, lag_records=None),
+        GREY,
+        "task 1: it has not reported yet; others of its process began to 2.0 s ago",
+    ),
+    (
+        "a task has not reported for a minute",
+        but(silent={1: ago(61)}, lag_records=None),
+        RED,
+        "task 1: it has not reported yet; others of its process began to 61 s ago",
+    ),
+    (
         "a task has trouble with the target",
         but(tasks=(task(problem="broker 1 of backup does not answer\nhint: look"),)),
         AMBER,

@@ -254,6 +254,7 @@ class TaskMetrics:
             problem=problem,
             cpu_seconds=self._cpu[1],
             sizing=self._plan.sizing,
+            siblings=self._plan.siblings,
             held_by=self._brakes.held_by,
             latency=self._latency,
             transit=self._transit,

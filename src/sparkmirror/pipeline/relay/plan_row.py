@@ -21,8 +21,9 @@ class PlanRow:
     """The task's identity, the address of its reader's ring, and the new partitions, each with its slot.
 
     `producer_task` is the number in the producer's transactional id where that is not the task's own, and `spare` has
-    number, producer id and epoch of a second one. `sizing` says why the flow has so many tasks. `marks_from` is what an
-    attempt before this one has marked its last position with, and `attempt` counts those before.
+    number, producer id and epoch of a second one. `sizing` says why the flow has so many tasks, `siblings` which ones
+    its process runs. `marks_from` is what an attempt before this one has marked its last position with, and `attempt`
+    counts those before.
     """
 
     task: int
@@ -37,6 +38,7 @@ class PlanRow:
     producer_task: int | None = None
     spare: tuple[int, int, int] | None = None
     sizing: str = ""
+    siblings: tuple[int, ...] = ()
     marks_from: int = 0
     attempt: int = 0
 
@@ -77,6 +79,7 @@ def plan_row(plan: TaskPlan, generation: int, assigned: Iterable[tuple[Assigned,
         producer_task=plan.producer_task,
         spare=plan.spare,
         sizing=plan.sizing,
+        siblings=plan.siblings,
         marks_from=plan.marks_from,
         attempt=plan.attempt,
     )
