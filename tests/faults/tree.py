@@ -112,7 +112,7 @@ class Run(Mirror):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGABRT)
         time.sleep(_STACKS_SECONDS)
-        return f"{said[-_PAGE:]}\n{waits}\n{tasks[: 3 * _PAGE]}\n{self.errors[len(said) :][: 5 * _PAGE]}"
+        return f"{said[-_PAGE:]}\n{waits}\n{tasks[: 6 * _PAGE]}\n{self.errors[len(said) :][: 5 * _PAGE]}"
 
     def destroy(self) -> None:
         """Kill the whole tree, in whatever state it is, so that a failed test hides no reason behind another."""
@@ -138,7 +138,8 @@ def _waits(worker: psutil.Process) -> str:
 
 def _of_tasks(dump: str) -> str:
     """Of a JVM's thread dump, the threads that run tasks, or talk with Python for them."""
-    return "\n\n".join(thread for thread in dump.split("\n\n") if "launch worker for task" in thread.split("\n")[0])
+    titles = ((thread.split("\n")[0].lower(), thread) for thread in dump.split("\n\n"))
+    return "\n\n".join(thread for title, thread in titles if "launch worker for task" in title or "python" in title)
 
 
 def is_gone(pid: int) -> bool:
