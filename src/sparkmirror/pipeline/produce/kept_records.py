@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from sparkmirror.batch.header import parse_header
+from sparkmirror.batch.header import MAGIC, iterate_headers, parse_header
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, leading_batches
 from sparkmirror.batch.joining import join as join_batches
 from sparkmirror.batch.piece import Piece, Span
 from sparkmirror.batch.unpacking import USUAL_BOUND, Bound, Unpacking
 from sparkmirror.errors import ProtocolError
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.relay.options import CARRIED_COLUMNS, CONTENT_COLUMNS, RETURNED_COLUMNS
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _WHOLE_BYTES_MIN: Final = 8 << 10
 _CHUNK_BYTES: Final = 1 << 20
 _FULL: Final = 0.9
 """Of a batch that is to be filled with records of others, by what is expected of them."""
+_FEW: Final = 64
+"""Up to so many offsets a call of numpy costs more than a loop."""
 _NOTHING: Final = memoryview(b"")
 
 
@@ -70,7 +73,7 @@ def join(
 
     Raises ProtocolError for rows that are not of the run, and what `batch.columns.decode_some` raises.
     """
-    are_same = _are_same(rows, kept)
+    are_same = _are_same(rows, kept.returned)
     if kept.has_all and not are_same.any():
         yield Part(rows, columns_of(rows))
         return
@@ -95,11 +98,11 @@ def join(
         raise ProtocolError(f"{rows.num_rows - done} rows are of no record in their run's batches")
 
 
-def _are_same(rows: pa.RecordBatch, kept: Kept) -> "NDArray[np.bool_]":
+def _are_same(rows: pa.RecordBatch, returned: Collection[str]) -> "NDArray[np.bool_]":
     """Whether each row's record is as it came, wherever it goes."""
     import numpy as np
 
-    if kept.returned.isdisjoint(CARRIED_COLUMNS):
+    if CARRIED_COLUMNS.isdisjoint(returned):
         return np.ones(rows.num_rows, np.bool_)
     at = rows.schema.get_field_index("payload")
     if at < 0 or rows.column(at).null_count == rows.num_rows:
@@ -120,8 +123,8 @@ def are_at_home(rows: pa.RecordBatch, returned: Collection[str], home: TopicPart
     return found
 
 
-def _are_plain(rows: pa.RecordBatch, kept: Kept, home: TopicPartition) -> bool:
-    return bool(_are_same(rows, kept).all() and are_at_home(rows, kept.returned, home).all())
+def _are_plain(rows: pa.RecordBatch, returned: Collection[str], home: TopicPartition) -> bool:
+    return bool(_are_same(rows, returned).all() and are_at_home(rows, returned, home).all())
 
 
 def _have_all(flags: "NDArray[np.bool_]", first: "NDArray[np.int64]", stop: "NDArray[np.int64]") -> "NDArray[np.bool_]":
@@ -241,6 +244,55 @@ class _Run:
         return self.rows.slice(self.first[row], self.stop[reached - 1] - self.first[row])
 
 
+def are_whole_run(
+    rows: Sequence[pa.RecordBatch], run: Delivery, returned: Collection[str], home: TopicPartition
+) -> bool:
+    """Whether the rows are all records of the run, each as it came and where it belongs: the run then goes on as it
+    came, and nothing of it is copied."""
+    count = sum([batch.num_rows for batch in rows])
+    if not count or count != run.records or count != _count_records(run):
+        return False
+    if returned and not all(_are_plain(batch, returned, home) for batch in rows):
+        return False
+    return count == 1 or _are_rising([batch.column("offset") for batch in rows], count)
+
+
+def _count_records(run: Delivery) -> int | None:
+    """In the run's batches; None where these are not all of the present format, or have records that are no part of the
+    run. Each batch was decoded, so that it has as many as its header says."""
+    if len(run.payload) > JOINED_BYTES_MAX:
+        return _count_in_table(run)
+    count = 0
+    for _, header in iterate_headers(run.payload, 0, len(run.payload)):
+        if header.magic != MAGIC or header.base_offset < run.first_offset:
+            return None
+        if not header.is_control:
+            count += header.records_count
+    return count
+
+
+def _count_in_table(run: Delivery) -> int | None:
+    from sparkmirror.batch.headers import BASE_OFFSET, MAGIC_NUMBER, RECORDS, read_headers
+
+    headers = read_headers(run.payload, 0, len(run.payload))
+    table = headers.table
+    if headers.stop != len(run.payload) or (table[:, MAGIC_NUMBER] != MAGIC).any():
+        return None
+    if not len(table) or table[0, BASE_OFFSET] < run.first_offset:
+        return None
+    return int(table[~headers.are_control, RECORDS].sum())
+
+
+def _are_rising(offsets: Sequence[pa.Array], count: int) -> bool:
+    """Whether no two of them are of the same record."""
+    import numpy as np
+
+    if count <= _FEW:
+        return all(earlier < later for earlier, later in pairwise([at for some in offsets for at in some.to_pylist()]))
+    joined = np.concatenate([some.to_numpy() for some in offsets])
+    return bool((joined[:-1] < joined[1:]).all())
+
+
 def join_few(rows: Sequence[pa.RecordBatch], kept: Kept, home: TopicPartition, limits: "Limits") -> Piece | None:
     """The records of all rows as one batch, without kernels, where their run is a few small batches, and all are as
     they came and stay at `home`. A mirror that has caught up has a record or two at a time. None where that is not
@@ -251,7 +303,7 @@ def join_few(rows: Sequence[pa.RecordBatch], kept: Kept, home: TopicPartition, l
 
     if not kept.payload or len(kept.payload) > JOINED_BYTES_MAX:
         return None
-    if kept.returned and not all(_are_plain(batch, kept, home) for batch in rows):
+    if kept.returned and not all(_are_plain(batch, kept.returned, home) for batch in rows):
         return None
     batches = leading_batches(kept.payload)
     if sum([len(data) for data, _ in batches]) != len(kept.payload):

@@ -21,7 +21,7 @@ from sparkmirror.kafka.clients import OpenAdmins
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.assembly import SenderOptions
 from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
-from sparkmirror.pipeline.produce.kept_records import Kept
+from sparkmirror.pipeline.produce.kept_records import Kept, are_whole_run
 from sparkmirror.pipeline.produce.record_pieces import Origin, Unroutable, make_pieces, staying
 from sparkmirror.pipeline.produce.repartition import NO_TOPIC, SILENT
 from sparkmirror.pipeline.produce.writer import WritingTask
@@ -103,10 +103,17 @@ class RecordTask(WritingTask):
             return
         rows, self._open = self._open, []
         if row.kind == RUN:
-            yield self._make_range(delivery, rows, row.bytes, Codec(codec or 0))
+            yield self._as_it_came(delivery, rows) or self._make_range(delivery, rows, row.bytes, Codec(codec or 0))
         else:
             reason = payload.as_py().decode()
             yield from self._refuse(delivery, rows, row.bytes, batch.column("offset")[at].as_py(), reason)
+
+    def _as_it_came(self, run: Delivery, rows: list[pa.RecordBatch]) -> Delivery | None:
+        """The run itself, where the steps have left all of it as it was; None where they have not."""
+        if not self._all_stay or self._has_misfit or run.partition is None:
+            return None
+        home = TopicPartition(self._flow.remote_topic(run.partition.topic), run.partition.partition)
+        return run._replace(target_topic=home.topic) if are_whole_run(rows, run, self._returned, home) else None
 
     def _make_range(self, run: Delivery, rows: list[pa.RecordBatch], size: int, codec: Codec) -> Bundle | MadeRange:
         assert run.partition is not None

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.flows import flow_of
 from tests.manual_clock import ManualClock
+from tests.scenarios.odd_logs import java_batch, sealed
 
-from sparkmirror.batch.header import Codec, parse_header
+from sparkmirror.batch.header import CONTROL, Codec, parse_header
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.records import Record, decode_records, encode_batch
 from sparkmirror.errors import ClusterUnreachable
@@ -19,7 +22,8 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import record_rows
 from sparkmirror.pipeline.produce import writer
 from sparkmirror.pipeline.produce.assembly import SenderOptions
-from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, MadeRange
+from sparkmirror.pipeline.produce.delivery import Arrival, Bundle, Delivery, MadeRange
+from sparkmirror.pipeline.produce.kept_records import are_whole_run
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.record_pieces import Unroutable
 from sparkmirror.pipeline.produce.record_writer import RecordTask, TopicSizes
@@ -108,28 +112,28 @@ def test_the_batches_before_a_damaged_one_go_out_and_its_memory_is_held_once(
 
 
 @pytest.mark.parametrize(
-    ("lines", "returned", "may_route"),
+    ("lines", "returned", "kind"),
     [
-        ("transforms.where = true", (), False),
-        ("transforms.set.value = key", ("value", "timestamp"), False),
-        ("transforms.set.topic = 'audit'", ("target_topic",), True),
-        ("transforms.set.partition = 0", ("target_partition",), True),
-        ("transforms.explode = array(1)", (), True),
-        ("transforms.function = some:function", (), True),
+        ("transforms.where = true", (), MadeRange),
+        ("transforms.set.value = key", ("value", "timestamp"), MadeRange),
+        ("transforms.set.topic = 'audit'", ("target_topic",), Bundle),
+        ("transforms.set.partition = 0", ("target_partition",), Bundle),
+        ("transforms.explode = array(1)", (), Bundle),
+        ("transforms.function = some:function", (), Bundle),
     ],
 )
 def test_ranges_are_routed_only_where_a_step_can_send_a_record_elsewhere_or_make_several_of_one(
-    lines: str, returned: tuple[str, ...], may_route: bool, monkeypatch: pytest.MonkeyPatch
+    lines: str, returned: tuple[str, ...], kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    payload = encode_batch([(b"k", b"v")])
-    run = Row(RUN, "orders", 2, 0, 1, 1, 1, len(payload), payload=payload)
+    payload = encode_batch([(b"k", b"v"), (b"k", b"w")])
+    run = Row(RUN, "orders", 2, 0, 2, 1, 2, len(payload), payload=payload)
     flow = flow_of(f"{lines}\n")
     task = Task(sender_options(flow), flow, frozenset(returned), None)
     monkeypatch.setattr(task._sizes, "count", lambda _topic, _source: 3)
     for rows in record_rows.Decoding(CARRIED_COLUMNS).records(run, memoryview(payload)):
-        task.take(_written(rows))
+        task.take(_written(_without_first_record(rows)))
     (made,) = task.given
-    assert isinstance(made, Bundle if may_route else MadeRange)
+    assert isinstance(made, kind)
     assert not isinstance(made, Bundle) or made.is_mapped is ("target_partition" not in returned)
 
 
@@ -142,14 +146,85 @@ def test_batches_are_what_the_flow_and_the_target_topic_ask_for(lines: str) -> N
     task = Task(sender_options(flow), flow, frozenset(), None)
     task.limits["A.orders"] = TopicLimits(100)
     for rows in record_rows.Decoding(CARRIED_COLUMNS).records(run, memoryview(payload)):
-        task.take(_written(rows))
+        task.take(_written(_without_first_record(rows)))
     (made,) = task.given
     assert isinstance(made, Bundle | MadeRange)
     pieces = [one if isinstance(one, Piece) else one[1] for one in made.pieces]
     headers = [parse_header(memoryview(piece.data), 0) for piece in pieces]
     assert {one.codec for one in headers} == {Codec.ZSTD}
     assert max(one.max_timestamp for one in headers) < much_later_ms
-    assert len(pieces) > 5 and sum(one.records for one in pieces) == 20
+    assert len(pieces) > 5 and sum(one.records for one in pieces) == 19
+
+
+def _without_first_record(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.slice(1) if rows.column(0)[0].as_py() == RECORD else rows
+
+
+WHERE = "transforms.where = true\n"
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+@pytest.mark.parametrize("is_leased", [True, False])
+def test_a_run_that_lost_nothing_goes_on_as_it_came_as_where_no_step_is(is_leased: bool, is_large: bool) -> None:
+    """Its memory and its batches, which are merged and compressed as those of other flows."""
+    value = bytes(1000) if is_large else b"v"
+    payload = b"".join(encode_batch([(b"k", value)] * 50, base_offset=at) for at in (10, 60))
+    run = Row(
+        RUN, "orders", 2, 10, 110, 2, 100, len(payload), payload=None if is_leased else payload,
+        lease=LEASE if is_leased else None,
+    )  # fmt: skip
+    task = Task(sender_options(flow_of(WHERE)), flow_of(WHERE), frozenset(), payload if is_leased else None)
+    for rows in record_rows.Decoding(frozenset()).records(run, memoryview(payload)):
+        task.take(_written(rows))
+    (given,) = task.given
+    assert isinstance(given, Delivery)
+    assert (given.kind, given.target_topic, given.lease) == (RUN, HOME.topic, LEASE if is_leased else None)
+    assert given.payload == payload and not given.payload.readonly
+
+
+COMPACTED = sealed(encode_batch([(b"k", b"v"), (b"k", b"w")], base_offset=10), last_offset_delta=3)
+"""Two records of four offsets; which ones the others had is no matter here."""
+MARKER = sealed(encode_batch([(b"k", b"v")], base_offset=14), attributes=CONTROL)
+OLD = java_batch("magic-1-none")
+
+
+@pytest.mark.parametrize(
+    ("payload", "first", "records", "kept", "is_whole"),
+    [
+        (COMPACTED, 10, 2, (10, 13), True),
+        (COMPACTED, 10, 2, (10,), False),
+        (COMPACTED, 10, 2, (13, 13), False),
+        (COMPACTED, 10, 1, (10,), False),
+        (COMPACTED, 11, 2, (13,), False),
+        (COMPACTED, 11, 2, (10, 13), False),
+        (COMPACTED + MARKER, 10, 2, (10, 13), True),
+        (COMPACTED + MARKER, 10, 3, (10, 13), False),
+        (OLD, 1000, 4, (1000, 1003, 1010, 1012), False),
+        (COMPACTED, 10, 0, (), False),
+    ],
+)
+def test_a_run_is_whole_where_each_record_of_its_batches_has_one_row(
+    payload: bytes, first: int, records: int, kept: tuple[int, ...], is_whole: bool
+) -> None:
+    """`records` is what the reader has counted. A record that a filter dropped shall not come back with its batch."""
+    delivery = Delivery(RUN, TopicPartition("orders", 2), None, first, 20, records, 20, 1, memoryview(payload), None)
+    rows = pa.record_batch({"offset": pa.array(kept, pa.int64())})
+    for some in ([rows], [rows.slice(0, 1), rows.slice(1)]):
+        assert are_whole_run(some, delivery, frozenset(), HOME) is is_whole
+
+
+@given(st.data())
+def test_no_record_that_was_dropped_goes_on_with_its_run(data: st.DataObject) -> None:
+    """However large the run is: small ones are looked at batch by batch, large ones as a table."""
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4), "records of each batch")
+    value = bytes(data.draw(st.sampled_from([1, 30_000])))
+    starts = [sum(sizes[:at]) for at in range(len(sizes))]
+    payload = b"".join(encode_batch([(None, value)] * n, base_offset=at) for at, n in zip(starts, sizes, strict=True))
+    there = list(range(sum(sizes)))
+    kept = sorted(data.draw(st.lists(st.sampled_from(there), max_size=len(there) + 1) | st.just(there), "rows"))
+    delivery = Delivery(RUN, HOME, None, 0, len(there), len(there), 0, 0, memoryview(payload), None)
+    rows = pa.record_batch({"offset": pa.array(kept, pa.int64())})
+    assert are_whole_run([rows], delivery, frozenset(), HOME) is (kept == there)
 
 
 class SlowSender:
@@ -223,10 +298,13 @@ def test_a_record_for_which_a_step_cannot_be_done_fails_its_own_partition(monkey
     task.take(pa.concat_batches(taken[:3]))
     for rows in taken[3:]:
         task.take(rows)
-    made = [one for one in task.given if isinstance(one, MadeRange)]
+    made = [one for one in task.given[:2] if isinstance(one, MadeRange)]
     assert [(one.delivery.first_offset, one.problem, len(one.pieces)) for one in made] == [
-        (0, "", 1), (5, "its subject is odd", 0), (10, "", 1),
+        (0, "", 1), (5, "its subject is odd", 0),
     ]  # fmt: skip
+    last = task.given[2]
+    assert isinstance(last, Delivery)
+    assert (last.first_offset, last.records) == (10, 5), "the next batch of rows has no such record"
 
 
 def _as_misfit(rows: pa.RecordBatch) -> pa.RecordBatch:
