@@ -326,13 +326,9 @@ class SequenceGate:
 
         return give_back
 
-    def _free(self, delivery: Delivery) -> Callable[[], None]:
-        peer, lease = self._peer, delivery.lease
-        size = len(delivery.payload)
-        if lease is not None and peer is not None:
-            self._task_metrics.leased_bytes += size
-            return self.give_back_later(lease, size)
-        self.inline_bytes += size
+    def free_inline_later(self, size: int) -> Callable[[], None]:
+        """What frees a payload that came in a row and counts among the inline bytes."""
+        peer = self._peer
 
         def free() -> None:
             self.inline_bytes -= size
@@ -340,6 +336,14 @@ class SequenceGate:
                 peer.free_inline(size)
 
         return free
+
+    def _free(self, delivery: Delivery) -> Callable[[], None]:
+        size = len(delivery.payload)
+        if delivery.lease is not None and self._peer is not None:
+            self._task_metrics.leased_bytes += size
+            return self.give_back_later(delivery.lease, size)
+        self.inline_bytes += size
+        return self.free_inline_later(size)
 
 
 def _require_same_records(buffer: PartitionBuffer, delivery: Delivery) -> None:

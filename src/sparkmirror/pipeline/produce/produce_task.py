@@ -32,8 +32,8 @@ from sparkmirror.pipeline.relay.plan_row import PlanRow
 log = logging.getLogger(__name__)
 
 _AWAY_SECONDS: Final = 2.0
-_CUT_OFF: Final = """task %d: the target has not acknowledged and stored in time what was under way at the end: \
-%s, and the next run goes on from the stored positions."""
+_CUT_OFF: Final = """task %d: the target has not acknowledged and stored in time what was under way at the end: %s, \
+and the next run goes on from the stored positions."""
 
 
 class ProduceTask:
@@ -57,8 +57,7 @@ class ProduceTask:
         self._routing = parts.routing
         self._answer_taker = parts.answer_taker
         self._drain = parts.drain
-        self._merges = parts.merges
-        self._offsets_topic = parts.offsets_topic
+        self._merges, self._offsets_topic = parts.merges, parts.offsets_topic
 
     def prefetch(self) -> None:
         """Look up what is needed first, before anything waits for it."""
@@ -82,8 +81,7 @@ class ProduceTask:
 
     def acknowledged(self) -> dict[TopicPartition, int]:
         """Each partition's acknowledged position; with exactly-once, the committed one."""
-        is_final = self._guarantee.transactional
-        boxes = self._gate.buffers.values()
+        is_final, boxes = self._guarantee.transactional, self._gate.buffers.values()
         return {one.source: one.committed.offset if is_final else one.acknowledged for one in boxes}
 
     # Rows in.
@@ -113,6 +111,8 @@ class ProduceTask:
 
     def take(self, arrived: Arrival) -> None:
         """Take a row, or a range of records."""
+        if isinstance(arrived, Delivery) and self._direct.take_row(arrived):
+            return
         self._direct.send()
         if isinstance(arrived, Bundle):
             self._offer_fresh(self._routing.take(arrived))

@@ -74,15 +74,34 @@ class Task:
 
     def announce(self, partition: int, first: int, batches: int = 1) -> None:
         """Batches of one record in the ring."""
-        data = b"".join(encode_batch([(b"k", b"%d" % at)], base_offset=at) for at in range(first, first + batches))
+        lease, size = self._lend(first, batches)
+        following = first + batches
+        self.task.take_announced([Announcement(partition, batches, size, 0, first, following, lease, 5, following, 9)])
+
+    def leased_row(
+        self,
+        partition: int,
+        first: int,
+        batches: int = 1,
+        *,
+        topic: str = "A.orders",
+        epoch: int = -1,
+        value: bytes = b"",
+    ) -> None:
+        """As `announce`, in a row that came through Spark."""
+        lease, size = self._lend(first, batches, value)
+        following, where = first + batches, PARTITIONS[partition]
+        payload = self.peer.slice(lease, size)
+        self.task.take(Delivery("run", where, topic, first, following, batches, following, 5, payload, lease, 9, epoch))
+
+    def _lend(self, first: int, batches: int, value: bytes = b"") -> tuple[int, int]:
+        ends = range(first, first + batches)
+        data = b"".join(encode_batch([(b"k", value or b"%d" % at)], base_offset=at) for at in ends)
         lease = self.ring.reserve(len(data))
         assert lease is not None
         self.ring.slice(lease, len(data))[:] = data
         self.ring.lend(lease, [lease])
-        following = first + batches
-        self.task.take_announced(
-            [Announcement(partition, batches, len(data), 0, first, following, lease, 5, following, 9)]
-        )
+        return lease, len(data)
 
     def row(self, partition: int, first: int) -> None:
         payload = memoryview(bytearray(encode_batch([(b"k", b"row")], base_offset=first)))
@@ -160,6 +179,50 @@ def test_what_was_announced_goes_before_a_row_that_came_behind_it(task: Task) ->
     task.row(0, 2)
     task.announce(0, 3)
     assert [offset for request in task.sent() for _, offset in request] == [1, 2, 3]
+
+
+def test_small_rows_of_a_turn_are_one_request_with_what_is_announced_between_them(task: Task) -> None:
+    """As a flow with transforms passes runs on that its steps left whole; the last one's payload came in its row."""
+    task.leased_row(0, 1)
+    task.announce(1, 1)
+    task.row(2, 1)
+    assert not task.connection.unanswered, "the turn is not over"
+    assert not any(task.parts.dispatch.ready()), "nothing is queued"
+    assert task.sent() == [[(0, 1), (1, 1), (2, 1)]]
+    assert task.leased == 2
+    assert task.parts.gate.inline_bytes > 0
+    task.acknowledge()
+    assert (task.leased, task.parts.task_metrics.leased_bytes, task.parts.gate.inline_bytes) == (0, 0, 0)
+    assert [task.parts.gate.buffers[where].acknowledged for where in PARTITIONS] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("what", "row"),
+    [
+        ("a large one", {"value": bytes(70_000)}),
+        ("one of another leader epoch", {"epoch": 3}),
+        ("one behind another of its partition", {"first": 2}),
+    ],
+)
+def test_other_rows_are_queued_and_none_is_lost_or_comes_before_another(
+    what: str, row: dict[str, Any], task: Task
+) -> None:
+    given = {"first": 1} | row
+    if given["first"] == 2:
+        task.leased_row(0, 1)
+    task.leased_row(0, **given)
+    assert any(task.parts.dispatch.ready()), what
+    task.leased_row(0, given["first"] + 1)
+    assert [offset for request in task.sent() for _, offset in request] == list(range(1, given["first"] + 2))
+
+
+def test_a_row_that_does_not_go_on_where_its_partition_stands_is_refused_or_dropped(task: Task) -> None:
+    task.leased_row(0, 5)
+    assert task.parts.task_metrics.refused_gaps == 1
+    task.leased_row(1, 0)
+    assert task.parts.task_metrics.duplicates == 1
+    assert task.sent() == []
+    assert task.leased == 0, "the memory of both goes back"
 
 
 def test_a_connection_without_room_leaves_what_is_announced_waiting(task: Task) -> None:
