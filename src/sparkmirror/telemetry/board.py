@@ -271,7 +271,8 @@ class StatusBoard:
         if before is not None and _attempt(before) != _attempt(record):
             self._finish(before)
         self.tasks[record.task] = record
-        self._note_silent(record.at_ms)
+        if before is None or before.siblings != record.siblings:
+            self._note_silent(record.at_ms)
         self._status = None
 
     def _note_silent(self, at_ms: int) -> None:

@@ -76,17 +76,15 @@ class DirectPath:
 
     def take_row(self, row: Delivery) -> bool:
         """As `take`, of a row, which may come at any time; it opens its partition's extent in any case."""
-        where, topic = row.partition, row.target_topic
-        if row.kind != RUN or where is None or topic is None:
+        if row.kind != RUN:
             return False
-        self._extents.open(row)
+        route, topic = self._extents.open(row), row.target_topic
         if not 0 < len(row.payload) <= _ROW_BYTES_MAX or not self.is_open:
             return False
-        buffer = self._gate.buffers.get(where)
-        if buffer is None or not buffer.is_aimed_at(topic):
+        buffer = self._gate.buffers.get(row.partition) if row.partition else None
+        if buffer is None or topic is None or not buffer.is_aimed_at(topic):
             return False
-        inline = row.payload if row.lease is None else None
-        return self._gather(buffer, Route(topic, row.leader_epoch, row.turns), _announcement_of(row), inline)
+        return self._gather(buffer, route, _announcement_of(row), row.payload if row.lease is None else None)
 
     def _gather(
         self, buffer: PartitionBuffer | None, route: Route, run: Announcement, inline: memoryview | None

@@ -123,8 +123,20 @@ def are_at_home(rows: pa.RecordBatch, returned: Collection[str], home: TopicPart
     return found
 
 
-def _are_plain(rows: pa.RecordBatch, returned: Collection[str], home: TopicPartition) -> bool:
-    return bool(_are_same(rows, returned).all() and are_at_home(rows, returned, home).all())
+def _are_plain(rows: Sequence[pa.RecordBatch], returned: Collection[str], home: TopicPartition) -> bool:
+    """Whether all records are as they came, and go where they go by themselves."""
+    return not returned or all(
+        _are_same(batch, returned).all() and are_at_home(batch, returned, home).all() for batch in rows
+    )
+
+
+def _offsets_of(rows: Sequence[pa.RecordBatch]) -> list[int]:
+    return [offset for batch in rows for offset in batch.column("offset").to_pylist()]
+
+
+def _are_rising(offsets: Sequence[int]) -> bool:
+    """Whether no two of them are of the same record."""
+    return all(earlier < later for earlier, later in pairwise(offsets))
 
 
 def _have_all(flags: "NDArray[np.bool_]", first: "NDArray[np.int64]", stop: "NDArray[np.int64]") -> "NDArray[np.bool_]":
@@ -249,12 +261,17 @@ def are_whole_run(
 ) -> bool:
     """Whether the rows are all records of the run, each as it came and where it belongs: the run then goes on as it
     came, and nothing of it is copied."""
+    import numpy as np
+
     count = sum([batch.num_rows for batch in rows])
     if not count or count != run.records or count != _count_records(run):
         return False
-    if returned and not all(_are_plain(batch, returned, home) for batch in rows):
+    if not _are_plain(rows, returned, home):
         return False
-    return count == 1 or _are_rising([batch.column("offset") for batch in rows], count)
+    if count <= _FEW:
+        return count == 1 or _are_rising(_offsets_of(rows))
+    offsets = np.concatenate([batch.column("offset").to_numpy() for batch in rows])
+    return bool((offsets[:-1] < offsets[1:]).all())
 
 
 def _count_records(run: Delivery) -> int | None:
@@ -272,25 +289,16 @@ def _count_records(run: Delivery) -> int | None:
 
 
 def _count_in_table(run: Delivery) -> int | None:
-    from sparkmirror.batch.headers import BASE_OFFSET, MAGIC_NUMBER, RECORDS, read_headers
+    from sparkmirror.batch.any_format import are_old
+    from sparkmirror.batch.headers import BASE_OFFSET, RECORDS, read_headers
 
     headers = read_headers(run.payload, 0, len(run.payload))
     table = headers.table
-    if headers.stop != len(run.payload) or (table[:, MAGIC_NUMBER] != MAGIC).any():
+    if headers.stop != len(run.payload) or are_old(headers).any():
         return None
     if not len(table) or table[0, BASE_OFFSET] < run.first_offset:
         return None
     return int(table[~headers.are_control, RECORDS].sum())
-
-
-def _are_rising(offsets: Sequence[pa.Array], count: int) -> bool:
-    """Whether no two of them are of the same record."""
-    import numpy as np
-
-    if count <= _FEW:
-        return all(earlier < later for earlier, later in pairwise([at for some in offsets for at in some.to_pylist()]))
-    joined = np.concatenate([some.to_numpy() for some in offsets])
-    return bool((joined[:-1] < joined[1:]).all())
 
 
 def join_few(rows: Sequence[pa.RecordBatch], kept: Kept, home: TopicPartition, limits: "Limits") -> Piece | None:
@@ -303,13 +311,13 @@ def join_few(rows: Sequence[pa.RecordBatch], kept: Kept, home: TopicPartition, l
 
     if not kept.payload or len(kept.payload) > JOINED_BYTES_MAX:
         return None
-    if kept.returned and not all(_are_plain(batch, kept.returned, home) for batch in rows):
+    if not _are_plain(rows, kept.returned, home):
         return None
     batches = leading_batches(kept.payload)
     if sum([len(data) for data, _ in batches]) != len(kept.payload):
         return None
-    offsets = [offset for batch in rows for offset in batch.column("offset").to_pylist()]
-    if any(later <= earlier for earlier, later in pairwise(offsets)):
+    offsets = _offsets_of(rows)
+    if not _are_rising(offsets):
         return None  # several records were made of one
     first, stop = batches[0][1].base_offset, batches[-1][1].next_offset
     if not (first <= offsets[0] and offsets[-1] < stop):

@@ -36,10 +36,12 @@ class OpenExtents:
                 self._partitions[slot] = assigned.partition
                 self._routes.pop(assigned.partition, None)
 
-    def open(self, run: Delivery) -> None:
+    def open(self, run: Delivery) -> Route:
         """A run row opens its partition's extent, whether or not the run is accepted."""
+        route = Route(run.target_topic, run.leader_epoch, run.turns)
         if run.partition is not None:
-            self._routes[run.partition] = Route(run.target_topic, run.leader_epoch, run.turns)
+            self._routes[run.partition] = route
+        return route
 
     def find(self, slot: int) -> tuple[TopicPartition, Route] | None:
         """The partition in the slot, and its route if its extent is open."""

@@ -133,7 +133,6 @@ class ProduceTask:
         touched: PartitionBuffer | None = None
         match delivery.kind:
             case "run":
-                self._extents.open(delivery)
                 touched = self._gate.take_run(delivery)
             case "extent":
                 self._gate.take_extent(delivery)
