@@ -22,6 +22,7 @@ EXTRAS: Final = ("web", "demo", "msk", "otel", "avro")
 TESTS: Final = {
     "numpy": "batch/test_crc.py",
     "numba": "batch/test_rewrite.py",
+    "llvmlite": "batch/test_machine_code.py",
     "google-crc32c": "batch/test_records.py",
     "cramjam": "batch/test_codecs.py",
     "pyarrow": "pipeline/relay",

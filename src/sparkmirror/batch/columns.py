@@ -1,7 +1,7 @@
 """Records as columns: batches decoded to numpy arrays over their bytes, and encoded again, all fields, by kernels.
 
 Called by `batch.rewrite` for every batch that cannot pass through, and by flows with transforms. For a few records (the
-ledger's own) `batch.records` does without numba.
+ledger's own) `batch.records` does without kernels.
 
 Source: https://kafka.apache.org/documentation/#record, `org.apache.kafka.common.record.DefaultRecordBatch`.
 """

@@ -1,13 +1,12 @@
 """Whether two stretches of a log hold the same records: bytes where batches are alike, records where they are not.
 
-Called by `verify.matching` with batches of a source and a target whose offsets differ by a constant. Importing it loads
-numba.
+Called by `verify.matching` with batches of a source and a target whose offsets differ by a constant. Importing it links
+the kernels.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from sparkmirror.batch.columns import (
@@ -18,18 +17,6 @@ from sparkmirror.batch.columns import (
     VALUE_BYTES,
     VALUE_START,
     Columns,
-)
-from sparkmirror.batch.compiling import (
-    BYTES,
-    INTEGERS,
-    PLACES,
-    TABLE,
-    Bytes,
-    Int64,
-    Integers,
-    Places,
-    kernel,
-    part,
 )
 from sparkmirror.batch.header import HEADER_BYTES, MAGIC, TRANSACTIONAL
 from sparkmirror.batch.headers import (
@@ -42,6 +29,19 @@ from sparkmirror.batch.headers import (
     POSITION,
     RECORDS,
     TOTAL_BYTES,
+)
+from sparkmirror.batch.machine_code import (
+    BYTES,
+    INTEGER,
+    INTEGERS,
+    PLACES,
+    TABLE,
+    Bytes,
+    Int64,
+    Integers,
+    Places,
+    kernel,
+    part,
 )
 
 # What `_compare_records` counts, and where it found the first of each kind; -1 where there is none.
@@ -129,7 +129,7 @@ def _same_bytes(one: Bytes, at: Int64, other: Bytes, there: Int64, size: Int64) 
     return bool(difference == 0)
 
 
-@kernel(types.void(BYTES, BYTES, TABLE, INTEGERS))
+@kernel(BYTES, BYTES, TABLE, INTEGERS, results=0)
 def _compare_bodies(source: Bytes, target: Bytes, pairs: Integers, same: Integers) -> None:
     for row in range(pairs.shape[0]):
         at, there, size = pairs[row, 0], pairs[row, 1], pairs[row, 2]
@@ -174,7 +174,7 @@ def _note_first(figures: Integers, figure: Int64, row: Int64, there: Int64) -> N
 _SIDE = (BYTES, INTEGERS, INTEGERS, PLACES)
 
 
-@kernel(types.void(*_SIDE, *_SIDE, types.int64, types.boolean, types.boolean, INTEGERS))
+@kernel(*_SIDE, *_SIDE, INTEGER, INTEGER, INTEGER, INTEGERS, results=0)
 def _compare_records(
     content: Bytes,
     offsets: Integers,

@@ -1,71 +1,91 @@
-"""How the loops of `batch.kernels` and `batch.compare` are compiled by numba, and what they are given.
+"""Compiles the loops that `batch.machine_code` declares to object files, by numba: half a minute for all of them.
 
-Compiled once per machine and version of this package, into the user's cache. Importing it costs 0.8 s and 60 MB.
+Called by `batch.machine_code` where the user's cache does not have one. An object file has one function that others
+see, which is called as `batch.machine_code` says, and nothing that is to be found elsewhere.
 """
 
-import hashlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import FunctionType
+from typing import Any, Final
 
+import llvmlite.binding as llvm
 import numba
-import numpy as np
-from numba import types
-from numpy.typing import NDArray
+from numba import carray, types
 
-from sparkmirror.cache import cache_directory, own_directory
+from sparkmirror.batch import intrinsics
+from sparkmirror.batch.machine_code import PARTS, ArrayParameter, Instructions, Parameter
 
-Int64: TypeAlias = Any
-"""A number in compiled code: 64 bits, and it wraps as Java's do."""
-Bytes: TypeAlias = NDArray[np.uint8]
-Integers: TypeAlias = NDArray[np.int64]
-Places: TypeAlias = NDArray[np.int32]
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
-BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-ROOM = types.Array(types.uint8, 1, "C")
-INTEGERS = types.Array(types.int64, 1, "C")
-TABLE = types.Array(types.int64, 2, "C")
-PLACE = types.Array(types.int32, 1, "C")
-PLACES = types.Array(types.int32, 2, "C")
-"""A kernel's parameters: bytes to read, bytes to write, numbers, tables of them, places, tables of these."""
+_REPORTING: Final = re.compile(r"^declare (.*@(?:Py|numba_|NRT_)\w*\(.*)$", re.MULTILINE)
+_TRAP: Final = "declare void @llvm.trap()"
+_SIGNATURE: Final = types.void(types.CPointer(types.voidptr), types.CPointer(types.int64))
 
 
-def _choose_cache() -> str | None:
-    """Where numba is to keep what it compiled, in the user's cache; None where that cannot be written, or where others
-    could: then every process compiles for itself.
-
-    numba looks at the time of a kernel's own file alone, but the constants of its neighbours are compiled in too.
-    """
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    directory = cache_directory() / "kernels" / version
-    try:
-        own_directory(directory).chmod(0o700)  # numba makes directories in it as the umask says
-    except OSError:
-        return None
-    return str(directory)
-
-
-_cache = _choose_cache()
+def compile_kernel(function: Callable[..., Any], parameters: Sequence[Parameter], results: int, name: str) -> bytes:
+    """An object file whose function `name` does what `function` does."""
+    entry = numba.cfunc(_SIGNATURE)(_entry(_compiled(function), parameters, results))
+    # An entry reports by functions of Python and numba what its kernel raises, and frees what it owns. A kernel raises
+    # nothing and owns nothing; so that those need not be there, they are traps.
+    text = _REPORTING.sub(r"define internal \1 {\n  call void @llvm.trap()\n  unreachable\n}", entry.inspect_llvm())
+    module = llvm.parse_assembly(text if _TRAP in text else f"{text}\n{_TRAP}\n")
+    for inner in module.functions:
+        if inner.name == entry.native_name:
+            inner.name = name
+        elif not inner.is_declaration:
+            inner.linkage = "internal"
+    module.verify()
+    code: bytes = _machine().emit_object(module)
+    return code
 
 
-def kernel(signature: Any) -> Callable[[Kernel], Kernel]:
-    """Compiles a function for one signature, or loads what was compiled before; other users' cache stays theirs."""
+@cache
+def _compiled(function: FunctionType) -> Any:
+    """What numba calls `function` by: with the parts and instructions that it calls put in their places."""
+    known = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        called = known.get(name)
+        if isinstance(called, Instructions):
+            known[name] = getattr(intrinsics, called.name)
+        elif isinstance(called, FunctionType) and called in PARTS:
+            known[name] = _compiled(called)
+    linked = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    return numba.njit(forceinline=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(linked)
 
-    def compile_now(function: Kernel) -> Kernel:
-        others = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = _cache or others
-        try:
-            compiled: Kernel = numba.njit(signature, cache=_cache is not None, nogil=True)(function)
-        finally:
-            numba.config.CACHE_DIR = others
-        return compiled
 
-    return compile_now
+def _entry(called: Any, parameters: Sequence[Parameter], results: int) -> Callable[..., Any]:
+    """The function that makes arrays of addresses and shapes, calls the kernel, and takes its tuple apart."""
+    known: dict[str, Any] = {"carray": carray, "called": called}
+    arguments: list[str] = []
+    arrays = at = 0
+    for parameter in parameters:
+        if not isinstance(parameter, ArrayParameter):
+            arguments.append(f"numbers[{at}]")
+            at += 1
+            continue
+        shape = ", ".join(f"numbers[{at + dimension}]" for dimension in range(parameter.dimensions))
+        known[f"dtype{arrays}"] = parameter.dtype
+        arguments.append(f"carray(addresses[{arrays}], ({shape},), dtype{arrays})")
+        arrays += 1
+        at += parameter.dimensions
+    call = f"called({', '.join(arguments)})"
+    lines = [f"numbers[{at}] = {call}"]
+    if results != 1:
+        lines = [f"answer = {call}", *[f"numbers[{at + place}] = answer[{place}]" for place in range(results)]]
+    exec("\n    ".join(["def entry(addresses, numbers):", *lines]), known)
+    entry: Callable[..., Any] = known["entry"]
+    return entry
 
 
-def part(function: Kernel) -> Kernel:
-    """A function that is compiled into the kernels that call it."""
-    compiled: Kernel = numba.njit(nogil=True, forceinline=True)(function)
-    return compiled
+@cache
+def _machine() -> Any:
+    """This machine's processor, as those know it who link the code (`batch.machine_code`)."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        codemodel="jitdefault",
+        jit=True,
+    )

@@ -1,7 +1,7 @@
 """The headers of many batches at once, as columns: for runs of so many small batches that a loop in Python is too slow.
 
 Called by `pipeline.fetch.runs` (what a fetch brought), `batch.columns`, `batch.rewrite` and `batch.merge`. For a few
-batches `batch.header` is faster and spares importing numba, which happens here at the first call.
+batches `batch.header` is faster and spares linking the kernels, which happens here at the first call.
 """
 
 from dataclasses import dataclass

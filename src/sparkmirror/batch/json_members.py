@@ -2,7 +2,7 @@
 
 What is left of an object gives `get_json_object` what the whole one gives, for a path that begins with a member asked
 for. So a value is only shortened where each parser takes it for well-formed: whatever is in doubt stays whole, and
-members whose names are in doubt stay. Called by `batch.arrow_content`. Importing it loads numba.
+members whose names are in doubt stay. Called by `batch.arrow_content`. Importing it links the kernels.
 
 Source: RFC 8259, of which Jackson takes more, and with limits: 1,000 characters of a number, 50,000 of a name, and
 20,000,000 of a string (5,000,000 in its first version with limits).
@@ -12,11 +12,10 @@ from collections.abc import Collection
 
 import numpy as np
 import pyarrow as pa
-from numba import types
 
 from sparkmirror.batch.columns import VALUE_BYTES, VALUE_START, Columns
-from sparkmirror.batch.compiling import BYTES, PLACE, PLACES, ROOM, Bytes, Int64, Places, kernel, part
 from sparkmirror.batch.kernels import copy_bytes
+from sparkmirror.batch.machine_code import BYTES, PLACE, PLACES, ROOM, Bytes, Int64, Places, kernel, part
 
 _DEPTH_MAX = 60
 _NAME_BYTES_MAX = _NUMBER_BYTES_MAX = 100
@@ -277,7 +276,7 @@ def _pick(content: Bytes, at: Int64, stop: Int64, names: Bytes, ends: Places, ro
     return size + 1
 
 
-@kernel(types.int64(BYTES, PLACES, BYTES, PLACE, ROOM, PLACE))
+@kernel(BYTES, PLACES, BYTES, PLACE, ROOM, PLACE)
 def _pick_members(content: Bytes, places: Places, names: Bytes, ends: Places, room: Bytes, edges: Places) -> int:
     """Write what is left of the values one behind the other into `room`, and where each begins, and the last ends, into
     `edges`. `ends` says where each of the names ends. Returns the bytes written."""

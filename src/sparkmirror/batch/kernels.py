@@ -1,7 +1,7 @@
 """The loops over bytes that Python is too slow for, compiled by numba: header walk, checksums, records in and out.
 
-Imported by `batch.headers` and `batch.columns` when they are first used, never at the start of a program: importing
-numba takes 0.8 s of CPU and 60 MB. `batch.compiling` compiles them.
+Imported by `batch.headers` and `batch.columns` when they are first used, never at the start of a program: linking them
+takes 0.1 s of CPU, and compiling them, once on a machine, seconds (`batch.machine_code`).
 
 Every read is guarded: whatever the bytes, a kernel returns a code and a place. Its callers make sentences of them.
 All kernels run without the interpreter's lock.
@@ -10,24 +10,9 @@ Source: https://kafka.apache.org/documentation/#record, `org.apache.kafka.common
 """
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from sparkmirror.batch.columns import HEADERS_BYTES, HEADERS_START, KEY_BYTES, KEY_START, VALUE_BYTES, VALUE_START
-from sparkmirror.batch.compiling import (
-    BYTES,
-    INTEGERS,
-    PLACE,
-    PLACES,
-    ROOM,
-    TABLE,
-    Bytes,
-    Int64,
-    Integers,
-    Places,
-    kernel,
-    part,
-)
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER_BYTES, LOG_OVERHEAD_BYTES
 from sparkmirror.batch.headers import (
     ATTRIBUTES,
@@ -42,6 +27,21 @@ from sparkmirror.batch.headers import (
     PRODUCER_ID,
     RECORDS,
     TOTAL_BYTES,
+)
+from sparkmirror.batch.machine_code import (
+    BYTES,
+    INTEGER,
+    INTEGERS,
+    PLACE,
+    PLACES,
+    ROOM,
+    TABLE,
+    Bytes,
+    Int64,
+    Integers,
+    Places,
+    kernel,
+    part,
 )
 
 # What `read_records` found wrong.
@@ -136,7 +136,7 @@ def _read_header(buffer: Bytes, at: Int64, row: Integers) -> None:
     row[RECORDS] = _big_endian(buffer, at + 57, 4)
 
 
-@kernel(types.Tuple((types.int64, types.int64))(BYTES, types.int64, types.int64))
+@kernel(BYTES, INTEGER, INTEGER, results=2)
 def count_batches(buffer: Bytes, start: int, stop: int) -> tuple[int, int]:
     """How many complete batches stand in `buffer[start:stop]`, and where they end; (-1, place) where none can be."""
     batches = 0
@@ -149,7 +149,7 @@ def count_batches(buffer: Bytes, start: int, stop: int) -> tuple[int, int]:
         at += size
 
 
-@kernel(types.void(BYTES, types.int64, TABLE))
+@kernel(BYTES, INTEGER, TABLE, results=0)
 def read_headers(buffer: Bytes, start: int, table: Integers) -> None:
     """Fill `table`, a row each, with the headers that `count_batches` found from `start` on."""
     at = start
@@ -158,7 +158,7 @@ def read_headers(buffer: Bytes, start: int, table: Integers) -> None:
         at += table[index, TOTAL_BYTES]
 
 
-@kernel(types.int64(BYTES, TABLE, types.int64))
+@kernel(BYTES, TABLE, INTEGER)
 def find_wrong_checksum(buffer: Bytes, table: Integers, max_bytes: int) -> int:
     """The first row whose batch, of at most `max_bytes`, does not have the checksum it claims; -1 if there is none."""
     for index in range(table.shape[0]):
@@ -249,7 +249,7 @@ def read_start(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64, In
     return timestamp_delta, offset_delta, max(body, after), end, FINE if body >= 0 else ENDLESS_NUMBER
 
 
-@kernel(types.Tuple((types.int64, types.int64, types.int64))(BYTES, TABLE, TABLE, INTEGERS, INTEGERS, PLACES))
+@kernel(BYTES, TABLE, TABLE, INTEGERS, INTEGERS, PLACES, results=3)
 def read_records(
     content: Bytes, ranges: Integers, table: Integers, offsets: Integers, timestamps: Integers, places: Places
 ) -> tuple[int, int, int]:
@@ -285,7 +285,7 @@ def read_records(
     return FINE, 0, 0
 
 
-@kernel(types.int64(BYTES, PLACES))
+@kernel(BYTES, PLACES)
 def count_headers(content: Bytes, places: Places) -> int:
     """How many headers these records have together, as `read_records` found them."""
     headers = 0
@@ -297,7 +297,7 @@ def count_headers(content: Bytes, places: Places) -> int:
     return headers
 
 
-@kernel(types.void(BYTES, PLACES, PLACE, PLACES, ROOM))
+@kernel(BYTES, PLACES, PLACE, PLACES, ROOM, results=0)
 def read_record_headers(content: Bytes, places: Places, first: Places, edges: Places, are_null: Bytes) -> None:
     """Fill `first` with the number of each record's first header, and of all at its end; a row of `edges` with where
     key and value of each header begin and end."""
@@ -341,7 +341,7 @@ def _body_bytes(timestamp_delta: Int64, offset_delta: Int64, places: Places, rec
     return size + max(places[record, HEADERS_BYTES], 1)
 
 
-@kernel(types.Tuple((types.int64, types.int64))(INTEGERS, PLACES, types.int64, types.int64))
+@kernel(INTEGERS, PLACES, INTEGER, INTEGER, results=2)
 def measure_records(timestamps: Integers, places: Places, first: int, limit_bytes: int) -> tuple[int, int]:
     """How far the records from `first` on fit into one batch: (the first one that does not, bytes of those before)."""
     content_bytes = 0
@@ -374,7 +374,7 @@ def copy_bytes(room: Bytes, at: Int64, content: Bytes, start: Int64, size: Int64
     return at + max(size, 0)
 
 
-@kernel(types.int64(BYTES, INTEGERS, PLACES, types.int64, types.int64, ROOM))
+@kernel(BYTES, INTEGERS, PLACES, INTEGER, INTEGER, ROOM)
 def write_records(content: Bytes, timestamps: Integers, places: Places, first: int, stop: int, room: Bytes) -> int:
     """Records `first` … `stop - 1` as the records of one batch; `room` has at least the bytes `measure_records` said.
 

@@ -11,21 +11,26 @@ Every read is guarded: what is damaged, or is not what clients mostly write, is 
 Source: the LZ4 block format and frame format 1.6.1, `org.apache.kafka.common.compress.Lz4BlockOutputStream`.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
-from sparkmirror.batch.compiling import BYTES, PLACES, ROOM, TABLE, Bytes, Int64, Integers, Places, kernel, part
 from sparkmirror.batch.content_size import LZ4_MAGIC, LZ4_RAW
 from sparkmirror.batch.header import HEADER_BYTES
 from sparkmirror.batch.headers import BASE_TIMESTAMP, POSITION, RECORDS, TOTAL_BYTES
 from sparkmirror.batch.kernels import FINE, WRONG_END, copy_bytes, read_body, read_start, varint_bytes, write_varint
+from sparkmirror.batch.machine_code import (
+    BYTES,
+    INTEGER,
+    PLACES,
+    ROOM,
+    TABLE,
+    Bytes,
+    Instructions,
+    Int64,
+    Integers,
+    Places,
+    kernel,
+    part,
+)
 
 FRAME_HEADER_BYTES = 7
 FRAME_END_BYTES = 4
@@ -45,32 +50,8 @@ _AT, _BACK, _BYTES = range(3)
 _START, _BODY, _SHIFT = range(3)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _copy_step(_typing: Any, room: Any, at: Any, content: Any, start: Any) -> tuple[Any, Callable[..., Any]]:
-    """`room[at : at + 16] = content[start : start + 16]`, in two instructions. Unguarded: its callers look."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        room_type, _, content_type, _ = signature.args
-        target = make_array(room_type)(context, builder, arguments[0]).data
-        source = make_array(content_type)(context, builder, arguments[2]).data
-        size = context.get_constant(types.intp, _STEP)
-        target, source = builder.gep(target, [arguments[1]]), builder.gep(source, [arguments[3]])
-        cgutils.raw_memcpy(builder, target, source, size, 1)
-        return context.get_dummy_value()
-
-    return types.void(room, at, content, start), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _word(_typing: Any, content: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
-    """Eight bytes of `content` as a number. Unguarded: its callers look."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = builder.gep(make_array(signature.args[0])(context, builder, arguments[0]).data, [arguments[1]])
-        word = builder.bitcast(start, ir.IntType(64).as_pointer())
-        return builder.load(word, align=1)
-
-    return types.uint64(content, at), generate
+_copy_step = Instructions("copy_step")
+_word = Instructions("read_word")
 
 
 @part
@@ -310,11 +291,7 @@ def _write_u32(room: Bytes, at: Int64, number: Int64) -> Int64:
     return at + 4
 
 
-@kernel(
-    types.Tuple((types.int64, types.int64, types.int64, types.int64, types.int64))(
-        BYTES, TABLE, types.int64, ROOM, ROOM, ROOM, TABLE, TABLE, PLACES
-    )
-)
+@kernel(BYTES, TABLE, INTEGER, ROOM, ROOM, ROOM, TABLE, TABLE, PLACES, results=5)
 def splice(
     buffer: Bytes,
     table: Integers,

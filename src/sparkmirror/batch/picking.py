@@ -1,7 +1,8 @@
 """Picks some records of batches into one batch: what a filter left of them, of which nothing was set.
 
 Only the beginning of each record is read, and of those that stay the rest is copied as it is. Called by
-`pipeline.produce.kept_records` with batches that its reader has decoded already. Importing it loads numba.
+`pipeline.produce.kept_records` with batches that its reader has decoded already. Importing it links
+the kernels.
 
 Source: https://kafka.apache.org/documentation/#record.
 """
@@ -9,12 +10,10 @@ Source: https://kafka.apache.org/documentation/#record.
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from sparkmirror.batch import codecs
 from sparkmirror.batch.columns import OpenedBatches, damaged_records, open_batches
-from sparkmirror.batch.compiling import BYTES, ROOM, TABLE, Bytes, Integers, kernel
 from sparkmirror.batch.encoding import find_spans
 from sparkmirror.batch.header import APPEND_TIME, HEADER_BYTES, Codec, write_header
 from sparkmirror.batch.headers import (
@@ -27,11 +26,11 @@ from sparkmirror.batch.headers import (
     Headers,
 )
 from sparkmirror.batch.kernels import FINE, TRAILING_BYTES, copy_bytes, read_start, varint_bytes, write_varint
+from sparkmirror.batch.machine_code import BYTES, OFFSETS, ROOM, TABLE, Bytes, Integers, kernel
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.unpacking import Bound
 from sparkmirror.errors import ProtocolError
 
-_OFFSETS = types.Array(types.int64, 1, "C", readonly=True)
 _GROWTH_BYTES = 16
 """By so much a record may grow: other deltas of offset and time, and a length that counts them."""
 
@@ -84,7 +83,7 @@ def _fill(
     return size, first_ms, latest_ms
 
 
-@kernel(types.UniTuple(types.int64, 7)(BYTES, TABLE, TABLE, _OFFSETS, ROOM))
+@kernel(BYTES, TABLE, TABLE, OFFSETS, ROOM, results=7)
 def _pick_records(
     content: Bytes, ranges: Integers, table: Integers, wanted: Integers, room: Bytes
 ) -> tuple[int, int, int, int, int, int, int]:

@@ -1,4 +1,4 @@
-"""Records in and out of v2 batches, one by one: for our own small topics, and where numba is not worth loading.
+"""Records in and out of v2 batches, one by one: for our own small topics, and where kernels are not worth loading.
 
 Called by the ledger, by commands and by tests. Rarely run, so written to be read; `batch.columns` is the fast one.
 

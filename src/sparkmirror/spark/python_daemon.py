@@ -24,8 +24,9 @@ _TASK_MODULES = (
 
 
 _SWITCH_SECONDS = 0.0005
-"""How long a thread may keep the interpreter from another that is ready: while numba is imported beside them, a turn of
-the sender's loop, which lets go a dozen times, took up to 88 ms with Python's 5 ms, and 11 with this."""
+"""How long a thread may keep the interpreter from another that is ready: while numba was imported beside them, as it
+is where kernels must be compiled, a turn of the sender's loop, which lets go a dozen times, took up to 88 ms with
+Python's 5 ms, and 11 with this."""
 
 
 _YOUNG_OBJECTS = 50_000

@@ -80,7 +80,7 @@ def tell(python: Path, directory: Path) -> dict[str, object]:
 
 
 def test_what_decodes_records_is_loaded_once_for_all(tmp_path: Path) -> None:
-    """Else each reader and writer loads numba and the kernels: half a second and 60 MB."""
+    """Else each reader and writer links the kernels, and imports what else decodes records."""
     with driver(tmp_path, "records") as (_, python):
         told = tell(python, tmp_path)
     assert told["kernels"]

@@ -78,7 +78,7 @@ _PASS_BATCHES: Final = 16
 """After merging was found not to pay, this many batches pass before it is considered again."""
 
 _LONG_SECONDS: Final = 0.05
-"""In a process that imports numba at the same time, passing batches takes several times as long."""
+"""In a process that compiles kernels at the same time, passing batches takes several times as long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,223 @@
+"""Declares the loops over bytes that are compiled to machine code, and links what was compiled: `kernel` and `part`.
+
+What numba makes of a kernel is kept in the user's cache as an object file, which llvmlite links in some milliseconds:
+importing numba takes half a second of CPU and 60 MB, and only `batch.compiling` does it, once per machine and version
+of this package. The object files know nothing of Python or of numba: they have numbers and pointers only.
+"""
+
+import ctypes
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from operator import index
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final, TypeAlias, TypeVar
+
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkmirror.cache import cache_directory, own_directory
+
+Int64: TypeAlias = Any
+"""A number in compiled code: 64 bits, and it wraps as Java's do."""
+Bytes: TypeAlias = NDArray[np.uint8]
+Integers: TypeAlias = NDArray[np.int64]
+Places: TypeAlias = NDArray[np.int32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParameter:
+    """An array without gaps; `is_written` where the kernel writes into it."""
+
+    dtype: np.dtype[Any]
+    dimensions: int
+    is_written: bool
+
+    def fits(self, array: NDArray[Any]) -> bool:
+        flags = array.flags
+        has_form = array.dtype == self.dtype and array.ndim == self.dimensions and flags.c_contiguous
+        return has_form and (flags.writeable or not self.is_written)
+
+
+class NumberParameter:
+    """A number of 64 bits; a truth value is 1 or 0."""
+
+
+Parameter: TypeAlias = ArrayParameter | NumberParameter
+
+BYTES: Final = ArrayParameter(np.dtype(np.uint8), 1, is_written=False)
+ROOM: Final = ArrayParameter(np.dtype(np.uint8), 1, is_written=True)
+OFFSETS: Final = ArrayParameter(np.dtype(np.int64), 1, is_written=False)
+INTEGERS: Final = ArrayParameter(np.dtype(np.int64), 1, is_written=True)
+TABLE: Final = ArrayParameter(np.dtype(np.int64), 2, is_written=True)
+PLACE: Final = ArrayParameter(np.dtype(np.int32), 1, is_written=True)
+PLACES: Final = ArrayParameter(np.dtype(np.int32), 2, is_written=True)
+INTEGER: Final = NumberParameter()
+"""A kernel's parameters: bytes to read, bytes to write, numbers to read, and to write, tables of them, places, tables
+of these; a number."""
+
+PARTS: Final[set[Callable[..., Any]]] = set()
+"""What `part` was put on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """A function of `batch.intrinsics`, which is imported where a kernel that calls it is compiled."""
+
+    name: str
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(f"{self.name} is called by compiled code alone")
+
+
+def part(function: Function) -> Function:
+    """A function that is compiled into the kernels that call it."""
+    PARTS.add(function)
+    return function
+
+
+def kernel(*parameters: Parameter, results: int = 1) -> Callable[[Function], Function]:
+    """Makes machine code of a function: links what was compiled before, else compiles it.
+
+    The function returns so many numbers, as a tuple where they are not one. The code runs without the interpreter's
+    lock. Its callers get a TypeError for an array of another form than `parameters` say.
+    """
+
+    def link(function: Function) -> Function:
+        name = f"{function.__module__}.{function.__qualname__}"
+        code = _load(name)
+        if code is None:
+            from sparkmirror.batch.compiling import compile_kernel
+
+            code = compile_kernel(function, parameters, results, name)
+            _keep(name, code)
+        call: Any = _bind(_link(code, name), name, parameters, results)
+        call.__doc__ = function.__doc__
+        return call  # type: ignore[no-any-return]
+
+    return link
+
+
+_CODE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+"""How all of them are called: with the addresses of the arrays, and with the numbers, which are the arrays' shapes and
+the other arguments in the order of the parameters, and behind them the results. ctypes takes longer the more arguments
+there are."""
+_WORD_BYTES: Final = 8
+
+
+def _bind(address: int, name: str, parameters: Sequence[Parameter], results: int) -> Callable[..., Any]:
+    code = _CODE(address)
+    arrays = [parameter for parameter in parameters if isinstance(parameter, ArrayParameter)]
+    given = sum(array.dimensions for array in arrays) + len(parameters) - len(arrays)
+    first_result = len(arrays) + given
+    room_type = ctypes.c_int64 * (first_result + results)
+
+    def call(*arguments: Any) -> Any:
+        addresses: list[int] = []
+        numbers: list[int] = []
+        for parameter, argument in zip(parameters, arguments, strict=True):
+            if not isinstance(parameter, ArrayParameter):
+                numbers.append(index(argument))
+            elif parameter.fits(argument):
+                addresses.append(_address(argument))
+                numbers += argument.shape
+            else:
+                raise TypeError(f"{name} is given {_describe(argument)}, where {parameter} is asked for")
+        room = room_type(*addresses, *numbers)
+        at = ctypes.addressof(room)
+        code(at, at + _WORD_BYTES * len(addresses))
+        return room[first_result] if results == 1 else tuple(room[first_result:])
+
+    return call
+
+
+def _address(array: NDArray[Any]) -> int:
+    """As `array.ctypes.data`, in a fifth of its time where that can be."""
+    if array.flags.writeable and array.size:
+        buffer: Any = array
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    address: int = array.ctypes.data
+    return address
+
+
+def _describe(array: NDArray[Any]) -> str:
+    return f"an array of {array.dtype}, shape {array.shape}, strides {array.strides}"
+
+
+class _Linker:
+    """Where linked code lives, as long as the process does."""
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault", jit=True)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+    def link(self, code: bytes, name: str) -> int:
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        address: int = self._engine.get_function_address(name)
+        return address
+
+
+@cache
+def _linker() -> _Linker:
+    return _Linker()
+
+
+def _link(code: bytes, name: str) -> int:
+    return _linker().link(code, name)
+
+
+@cache
+def _directory() -> Path | None:
+    """Where object files are kept, in the user's cache; None where that cannot be written, or where others could: then
+    every process compiles for itself.
+
+    They are of these sources, since a kernel has the constants of its neighbours in it, of this processor, and of the
+    numba and the LLVM that are installed.
+    """
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    numba = find_spec("numba")
+    made_by = Path(numba.origin).stat().st_mtime_ns if numba and numba.origin else 0
+    marks = f"{llvmlite.__version__} {made_by} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    version = hashlib.sha256(b"".join(source.read_bytes() for source in sources) + marks.encode()).hexdigest()[:16]
+    try:
+        return own_directory(cache_directory() / "kernels" / version)
+    except OSError:
+        return None
+
+
+def _load(name: str) -> bytes | None:
+    """The object file of that kernel; None where there is none, or not a whole one."""
+    directory = _directory()
+    if directory is None:
+        return None
+    try:
+        content = (directory / name).read_bytes()
+    except OSError:
+        return None
+    checksum, code = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
+    return code if hashlib.sha256(code).digest() == checksum else None
+
+
+_CHECKSUM_BYTES: Final = hashlib.sha256().digest_size
+
+
+def _keep(name: str, code: bytes) -> None:
+    """Appears whole; of two processes that compile at once the later one replaces it."""
+    directory = _directory()
+    if directory is None:
+        return
+    try:
+        with NamedTemporaryFile(dir=directory, prefix=f".{name}-", delete=False) as file:
+            file.write(hashlib.sha256(code).digest() + code)
+        Path(file.name).replace(directory / name)
+    except OSError:
+        return  # The next process compiles it again.
