@@ -1,12 +1,15 @@
 """Compiles the loops that `batch.machine_code` declares to object files, by numba: half a minute for all of them.
 
-Called by `batch.machine_code` where the user's cache does not have one. An object file has one function that others
-see, which is called as `batch.machine_code` says, and nothing that is to be found elsewhere.
+Called by `batch.machine_code` where there is no object file, and run as a program by `batch.kernel_files`. An object
+file has one function that others see, which is called as `batch.machine_code` says, and nothing that is to be found
+elsewhere.
 """
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
@@ -14,7 +17,7 @@ import llvmlite.binding as llvm
 import numba
 from numba import carray, types
 
-from sparkmirror.batch import intrinsics
+from sparkmirror.batch import intrinsics, kernel_files
 from sparkmirror.batch.machine_code import PARTS, ArrayParameter, Instructions, Parameter
 
 _REPORTING: Final = re.compile(r"^declare (.*@(?:Py|numba_|NRT_)\w*\(.*)$", re.MULTILINE)
@@ -89,3 +92,7 @@ def _machine() -> Any:
         codemodel="jitdefault",
         jit=True,
     )
+
+
+if __name__ == "__main__":
+    kernel_files.fill(Path(sys.argv[1]), sys.argv[2:])

@@ -1,27 +1,22 @@
 """Declares the loops over bytes that are compiled to machine code, and links what was compiled: `kernel` and `part`.
 
-What numba makes of a kernel is kept in the user's cache as an object file, which llvmlite links in some milliseconds:
-importing numba takes half a second of CPU and 60 MB, and only `batch.compiling` does it, once per machine and version
-of this package. The object files know nothing of Python or of numba: they have numbers and pointers only.
+What numba makes of a kernel is kept as an object file (`batch.kernel_files`), which llvmlite links in milliseconds:
+importing numba takes half a second of CPU and 60 MB, and only `batch.compiling` does it. An object file knows nothing
+of Python or of numba: it has numbers and pointers only.
 """
 
 import ctypes
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from operator import index
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final, TypeAlias, TypeVar
 
-import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkmirror.cache import cache_directory, own_directory
+from sparkmirror.batch import kernel_files
 
 Int64: TypeAlias = Any
 """A number in compiled code: 64 bits, and it wraps as Java's do."""
@@ -91,12 +86,12 @@ def kernel(*parameters: Parameter, results: int = 1) -> Callable[[Function], Fun
 
     def link(function: Function) -> Function:
         name = f"{function.__module__}.{function.__qualname__}"
-        code = _load(name)
+        code = kernel_files.load(name)
         if code is None:
             from sparkmirror.batch.compiling import compile_kernel
 
             code = compile_kernel(function, parameters, results, name)
-            _keep(name, code)
+            kernel_files.keep(name, code)
         call: Any = _bind(_link(code, name), name, parameters, results)
         call.__doc__ = function.__doc__
         return call  # type: ignore[no-any-return]
@@ -173,51 +168,3 @@ def _linker() -> _Linker:
 
 def _link(code: bytes, name: str) -> int:
     return _linker().link(code, name)
-
-
-@cache
-def _directory() -> Path | None:
-    """Where object files are kept, in the user's cache; None where that cannot be written, or where others could: then
-    every process compiles for itself.
-
-    They are of these sources, since a kernel has the constants of its neighbours in it, of this processor, and of the
-    numba and the LLVM that are installed.
-    """
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    numba = find_spec("numba")
-    made_by = Path(numba.origin).stat().st_mtime_ns if numba and numba.origin else 0
-    marks = f"{llvmlite.__version__} {made_by} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
-    version = hashlib.sha256(b"".join(source.read_bytes() for source in sources) + marks.encode()).hexdigest()[:16]
-    try:
-        return own_directory(cache_directory() / "kernels" / version)
-    except OSError:
-        return None
-
-
-def _load(name: str) -> bytes | None:
-    """The object file of that kernel; None where there is none, or not a whole one."""
-    directory = _directory()
-    if directory is None:
-        return None
-    try:
-        content = (directory / name).read_bytes()
-    except OSError:
-        return None
-    checksum, code = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
-    return code if hashlib.sha256(code).digest() == checksum else None
-
-
-_CHECKSUM_BYTES: Final = hashlib.sha256().digest_size
-
-
-def _keep(name: str, code: bytes) -> None:
-    """Appears whole; of two processes that compile at once the later one replaces it."""
-    directory = _directory()
-    if directory is None:
-        return
-    try:
-        with NamedTemporaryFile(dir=directory, prefix=f".{name}-", delete=False) as file:
-            file.write(hashlib.sha256(code).digest() + code)
-        Path(file.name).replace(directory / name)
-    except OSError:
-        return  # The next process compiles it again.

@@ -1,7 +1,5 @@
-"""Loops as machine code: linked from the user's cache without numba, and compiled where the cache cannot be trusted."""
+"""Loops as machine code: linked where they were compiled before, compiled where they were not, or are damaged."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sparkmirror.batch import compiling, machine_code
+from sparkmirror.batch import compiling, kernel_files, machine_code
 from sparkmirror.batch.machine_code import BYTES, INTEGER, ROOM, TABLE, Bytes, Int64, Integers, kernel, part
-
-KERNEL_MODULES = ("kernels", "lz4_blocks", "json_members", "picking", "compare")
 
 Numbers = NDArray[np.int64]
 
@@ -54,23 +50,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def kept_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(machine_code, "_directory", lambda: tmp_path)
+    monkeypatch.setattr(kernel_files, "_directory", lambda: tmp_path)
     return tmp_path
-
-
-def test_a_process_that_finds_what_was_compiled_does_not_import_numba() -> None:
-    program = "\n".join(
-        [
-            "import sys",
-            *[f"import sparkmirror.batch.{module}" for module in KERNEL_MODULES],
-            "from sparkmirror.batch.headers import read_headers",
-            "assert len(read_headers(memoryview(bytes(7)), 0, 7)) == 0",
-            "print('numba' in sys.modules)",
-        ]
-    )
-    run = [sys.executable, "-c", program]
-    subprocess.run(run, check=True, timeout=300, capture_output=True)  # compiles what is not there yet
-    assert subprocess.run(run, check=True, timeout=60, capture_output=True, text=True).stdout == "False\n"
 
 
 def test_a_kernel_takes_arrays_and_numbers_and_returns_numbers(kept_in: Path) -> None:
@@ -103,23 +84,10 @@ def test_a_file_that_is_not_whole_is_never_linked(kept_in: Path, compiled: list[
 
 
 def test_without_a_cache_every_process_compiles(monkeypatch: pytest.MonkeyPatch, compiled: list[str]) -> None:
-    monkeypatch.setattr(machine_code, "_directory", lambda: None)
+    monkeypatch.setattr(kernel_files, "_directory", lambda: None)
     for _ in range(2):
         make(_sums)
     assert len(compiled) == 2
-
-
-def test_a_cache_that_others_could_fill_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    machine_code._directory.cache_clear()
-    try:
-        directory = machine_code._directory()
-        assert directory is not None
-        directory.chmod(0o777)
-        machine_code._directory.cache_clear()
-        assert machine_code._directory() is None
-    finally:
-        machine_code._directory.cache_clear()
 
 
 def wide() -> Numbers:

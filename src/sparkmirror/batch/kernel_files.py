@@ -1,0 +1,113 @@
+"""The object files of compiled kernels, in the user's cache: made once, all together, by a process of its own.
+
+Called by `batch.machine_code`. The process that asks first has them made, others wait; what is damaged is not used.
+"""
+
+import hashlib
+import importlib
+import logging
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import Thread
+from typing import Final
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from sparkmirror.cache import cache_directory, publish_once
+
+log = logging.getLogger(__name__)
+
+KERNEL_MODULES: Final = ("kernels", "lz4_blocks", "json_members", "picking", "compare")
+_CHECKSUM_BYTES: Final = hashlib.sha256().digest_size
+_NICENESS: Final = 10
+"""Of the process that compiles: a mirror that passes batches meanwhile comes first."""
+
+_filled: Path | None = None
+"""In the process that makes them all: where it puts them."""
+
+
+def load(name: str) -> bytes | None:
+    """The object file of that kernel; None where there is none, or not a whole one."""
+    directory = _directory()
+    if directory is None:
+        return None
+    try:
+        content = (directory / name).read_bytes()
+    except OSError:
+        return None
+    checksum, code = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
+    return code if hashlib.sha256(code).digest() == checksum else None
+
+
+def keep(name: str, code: bytes) -> None:
+    """Where files are kept. It appears whole; of two processes that compile at once the later one replaces it."""
+    directory = _directory()
+    if directory is None:
+        return
+    try:
+        with NamedTemporaryFile(dir=directory, prefix=f".{name}-", delete=False) as file:
+            file.write(hashlib.sha256(code).digest() + code)
+        Path(file.name).replace(directory / name)
+    except OSError as problem:
+        log.warning("The kernel %s could not be kept, so the next process compiles it again: %s", name, problem)
+
+
+def fill(directory: Path, modules: Sequence[str]) -> None:
+    """Compile the kernels of these modules into `directory`. The process ends with its standard input, which is a pipe
+    from the one that waits for it."""
+    global _filled
+    _filled = directory
+    os.nice(_NICENESS)
+    Thread(target=_end_with_parent, daemon=True).start()
+    for module in modules:
+        importlib.import_module(f"sparkmirror.batch.{module}")
+
+
+def _end_with_parent() -> None:
+    select.select([sys.stdin], [], [])
+    os._exit(1)
+
+
+def _directory() -> Path | None:
+    return _filled or _published()
+
+
+@cache
+def _published() -> Path | None:
+    """None where no cache can be written, or others could write there: then every process compiles for itself.
+
+    The files are of these sources, since a kernel has the constants of its neighbours in it, of this processor, and of
+    the numba and the LLVM that are installed.
+    """
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    numba = find_spec("numba")
+    made_by = Path(numba.origin).stat().st_mtime_ns if numba and numba.origin else 0
+    marks = f"{llvmlite.__version__} {made_by} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    version = hashlib.sha256(b"".join(source.read_bytes() for source in sources) + marks.encode()).hexdigest()[:16]
+    try:
+        return publish_once(cache_directory() / "kernels" / version, _compile_all)
+    except OSError as problem:
+        log.warning("Kernels cannot be kept in the user's cache, so each process compiles its own: %s", problem)
+        return None
+
+
+def _compile_all(directory: Path) -> None:
+    """By another process, which leaves the interpreter of this one alone. Raises OSError."""
+    log.info("Compiling kernels, once for this machine and version; this takes half a minute.")
+    command = [sys.executable, "-m", "sparkmirror.batch.compiling", str(directory), *KERNEL_MODULES]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=nowhere, stderr=pipe, text=True) as child:
+        assert child.stderr is not None
+        said = child.stderr.read().strip().splitlines()
+        status = child.wait()
+    if status:
+        raise OSError(said[-1] if said else f"{' '.join(command)} ended with {status}")
