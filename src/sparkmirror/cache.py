@@ -38,6 +38,20 @@ def publish_once(directory: Path, fill: Callable[[Path], None]) -> Path:
     return directory
 
 
+def fill_once(directory: Path, fill: Callable[[Path], None]) -> Path:
+    """`directory`, filled by `fill(directory)` unless that has ended once; what it left when it was interrupted stays.
+
+    One process fills it while the others wait. What `fill` raises is raised on. Raises OpenToOthers as `publish_once`.
+    """
+    filled = own_directory(directory) / ".filled"
+    if not filled.exists():
+        with _locked(directory / ".lock"):
+            if not filled.exists():
+                fill(directory)
+                filled.touch()
+    return directory
+
+
 def own_directory(directory: Path) -> Path:
     """`directory`, made with what is above it where it is not there. Raises OpenToOthers, and OSError."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]

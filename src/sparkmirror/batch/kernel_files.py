@@ -1,6 +1,7 @@
 """The object files of compiled kernels, in the user's cache: made once, all together, by a process of its own.
 
-Called by `batch.machine_code`. The process that asks first has them made, others wait; what is damaged is not used.
+Called by `batch.machine_code`. The process that asks first has them made, others wait; when it ends, the next one goes
+on where it was. What is damaged is not used.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from typing import Final
 import llvmlite
 import llvmlite.binding as llvm
 
-from sparkmirror.cache import cache_directory, publish_once
+from sparkmirror.cache import cache_directory, fill_once
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,8 @@ def keep(name: str, code: bytes) -> None:
 
 
 def fill(directory: Path, modules: Sequence[str]) -> None:
-    """Compile the kernels of these modules into `directory`. The process ends with its standard input, which is a pipe
-    from the one that waits for it."""
+    """Compile the kernels of these modules into `directory`, those that are not there yet. The process ends with its
+    standard input, which is a pipe from the one that waits for it."""
     global _filled
     _filled = directory
     os.nice(_NICENESS)
@@ -77,11 +78,11 @@ def _end_with_parent() -> None:
 
 
 def _directory() -> Path | None:
-    return _filled or _published()
+    return _filled or _kept()
 
 
 @cache
-def _published() -> Path | None:
+def _kept() -> Path | None:
     """None where no cache can be written, or others could write there: then every process compiles for itself.
 
     The files are of these sources, since a kernel has the constants of its neighbours in it, of this processor, and of
@@ -93,7 +94,7 @@ def _published() -> Path | None:
     marks = f"{llvmlite.__version__} {made_by} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
     version = hashlib.sha256(b"".join(source.read_bytes() for source in sources) + marks.encode()).hexdigest()[:16]
     try:
-        return publish_once(cache_directory() / "kernels" / version, _compile_all)
+        return fill_once(cache_directory() / "kernels" / version, _compile_all)
     except OSError as problem:
         log.warning("Kernels cannot be kept in the user's cache, so each process compiles its own: %s", problem)
         return None
