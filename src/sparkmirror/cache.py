@@ -1,16 +1,22 @@
-"""The user's cache directory, filled once and shared by all processes. Called by `spark.warm_start` and `testing`.
+"""The user's cache directory, filled once and shared by all processes. Called by `spark.warm_start`,
+`batch.kernel_files` and `testing`.
 
 What is loaded from it is code: a directory that others may write, or that is another user's, is not used.
 """
 
 import fcntl
 import os
+import select
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 
 def cache_directory() -> Path:
@@ -50,6 +56,32 @@ def fill_once(directory: Path, fill: Callable[[Path], None]) -> Path:
                 fill(directory)
                 filled.touch()
     return directory
+
+
+def run_filler(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """Run a program that fills a directory, and calls `end_with_parent`: nothing outlives who waits for it. Returns the
+    last line of what it said on standard error. Raises OSError with that line where it fails."""
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(
+        command, env=environment, stdin=pipe, stdout=nowhere, stderr=pipe, text=True, start_new_session=True
+    ) as child:
+        assert child.stderr is not None
+        last = (child.stderr.read().strip().splitlines() or [""])[-1]
+        status = child.wait()
+    if status:
+        raise OSError(last or f"{' '.join(command)} ended with {status}")
+    return last
+
+
+def end_with_parent(seconds_max: float | None = None) -> None:
+    """In a program that `run_filler` runs: when the one that waits is gone, or time is up, so is this process with all
+    that it started."""
+
+    def watch() -> None:
+        select.select([sys.stdin], [], [], seconds_max)
+        os.killpg(0, signal.SIGKILL)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def own_directory(directory: Path) -> Path:

@@ -18,7 +18,7 @@ import numba
 from numba import carray, types
 
 from sparkmirror.batch import intrinsics, kernel_files
-from sparkmirror.batch.machine_code import PARTS, ArrayParameter, Instructions, Parameter
+from sparkmirror.batch.machine_code import PARTS, PROCESSOR, ArrayParameter, Instructions, Parameter
 
 _REPORTING: Final = re.compile(r"^declare (.*@(?:Py|numba_|NRT_)\w*\(.*)$", re.MULTILINE)
 _TRAP: Final = "declare void @llvm.trap()"
@@ -38,7 +38,7 @@ def compile_kernel(function: Callable[..., Any], parameters: Sequence[Parameter]
         elif not inner.is_declaration:
             inner.linkage = "internal"
     module.verify()
-    code: bytes = _machine().emit_object(module)
+    code: bytes = PROCESSOR.emit_object(module)
     return code
 
 
@@ -78,20 +78,6 @@ def _entry(called: Any, parameters: Sequence[Parameter], results: int) -> Callab
     exec("\n    ".join(["def entry(addresses, numbers):", *lines]), known)
     entry: Callable[..., Any] = known["entry"]
     return entry
-
-
-@cache
-def _machine() -> Any:
-    """This machine's processor, as those know it who link the code (`batch.machine_code`)."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
-        codemodel="jitdefault",
-        jit=True,
-    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-STEP_BYTES = 16
+from sparkmirror.batch.machine_code import STEP_BYTES
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -8,21 +8,18 @@ import hashlib
 import importlib
 import logging
 import os
-import select
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import Thread
 from typing import Final
 
 import llvmlite
 import llvmlite.binding as llvm
 
-from sparkmirror.cache import cache_directory, fill_once
+from sparkmirror.cache import cache_directory, end_with_parent, fill_once, run_filler
 
 log = logging.getLogger(__name__)
 
@@ -62,19 +59,14 @@ def keep(name: str, code: bytes) -> None:
 
 
 def fill(directory: Path, modules: Sequence[str]) -> None:
-    """Compile the kernels of these modules into `directory`, those that are not there yet. The process ends with its
-    standard input, which is a pipe from the one that waits for it."""
+    """Compile the kernels of these modules into `directory`, those that are not there yet. The process ends with the
+    one that waits for it."""
     global _filled
     _filled = directory
     os.nice(_NICENESS)
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     for module in modules:
         importlib.import_module(f"sparkmirror.batch.{module}")
-
-
-def _end_with_parent() -> None:
-    select.select([sys.stdin], [], [])
-    os._exit(1)
 
 
 def _directory() -> Path | None:
@@ -104,11 +96,4 @@ def _compile_all(directory: Path) -> None:
     """By another process, which leaves the interpreter of this one alone. Raises OSError."""
     log.info("Compiling kernels, once for this machine and version; this takes half a minute.")
     command = [sys.executable, "-m", "sparkmirror.batch.compiling", str(directory), *KERNEL_MODULES]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=nowhere, stderr=pipe, text=True) as child:
-        assert child.stderr is not None
-        said = child.stderr.read().strip().splitlines()
-        status = child.wait()
-    if status:
-        raise OSError(said[-1] if said else f"{' '.join(command)} ended with {status}")
+    run_filler(command, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})

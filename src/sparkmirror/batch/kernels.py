@@ -1,7 +1,7 @@
 """The loops over bytes that Python is too slow for, compiled by numba: header walk, checksums, records in and out.
 
 Imported by `batch.headers` and `batch.columns` when they are first used, never at the start of a program: linking them
-takes 0.1 s of CPU, and compiling them, once on a machine, seconds (`batch.machine_code`).
+takes 0.06 s of CPU, and compiling them, once on a machine, seconds (`batch.machine_code`).
 
 Every read is guarded: whatever the bytes, a kernel returns a code and a place. Its callers make sentences of them.
 All kernels run without the interpreter's lock.

@@ -22,6 +22,7 @@ from sparkmirror.batch.machine_code import (
     INTEGER,
     PLACES,
     ROOM,
+    STEP_BYTES,
     TABLE,
     Bytes,
     Instructions,
@@ -43,7 +44,7 @@ _LAST_LITERALS = 5
 _LAST_MATCH_BEFORE = 12
 _OFFSET_MAX = 65535
 _STEPS_BACK = 8
-_STEP, _WORD = 16, 8
+_WORD_BYTES = 8
 
 # Columns of the table of a block's matches, and of that of its records.
 _AT, _BACK, _BYTES = range(3)
@@ -58,13 +59,13 @@ _word = Instructions("read_word")
 def _copy(room: Bytes, at: Int64, content: Bytes, start: Int64, size: Int64) -> Int64:
     """As `copy_bytes`, by steps that go beyond the end where there is room for it. What overlaps is at least a step
     apart."""
-    end, over = at + size, size + _STEP
+    end, over = at + size, size + STEP_BYTES
     if at + over > room.shape[0] or start + over > content.shape[0]:
         return copy_bytes(room, at, content, start, size)
     while at < end:
         _copy_step(room, at, content, start)
-        at += _STEP
-        start += _STEP
+        at += STEP_BYTES
+        start += STEP_BYTES
     return end
 
 
@@ -134,7 +135,7 @@ def _unpack(buffer: Bytes, at: Int64, stop: Int64, plain: Bytes, matches: Intege
             return damaged
         matches[found, _AT], matches[found, _BACK], matches[found, _BYTES] = written, back, length
         found += 1
-        if back >= _STEP:
+        if back >= STEP_BYTES:
             written = _copy(plain, written, plain, written - back, length)
         else:
             written = copy_bytes(plain, written, plain, written - back, length)
@@ -241,17 +242,17 @@ def _record_at(edges: Integers, record: Int64, place: Int64) -> Int64:
 @part
 def _is_same(content: Bytes, at: Int64, other: Int64, size: Int64) -> bool:
     """Whether the bytes that a match would copy are those that it is to become."""
-    if size < _WORD:
+    if size < _WORD_BYTES:
         for index in range(np.uint64(size)):
             if content[np.uint64(at) + index] != content[np.uint64(other) + index]:
                 return False
         return True
-    last = at + size - _WORD
+    last = at + size - _WORD_BYTES
     while at < last:
         if _word(content, at) != _word(content, other):
             return False
-        at += _WORD
-        other += _WORD
+        at += _WORD_BYTES
+        other += _WORD_BYTES
     is_same: bool = _word(content, last) == _word(content, other - (at - last))
     return is_same
 

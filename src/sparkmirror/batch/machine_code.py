@@ -8,7 +8,6 @@ of Python or of numba: it has numbers and pointers only.
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from operator import index
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -59,6 +58,10 @@ of these; a number."""
 
 PARTS: Final[set[Callable[..., Any]]] = set()
 """What `part` was put on."""
+
+
+STEP_BYTES: Final = 16
+"""What `copy_step` of `batch.intrinsics` copies, and its callers look for room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,26 +148,28 @@ def _describe(array: NDArray[Any]) -> str:
     return f"an array of {array.dtype}, shape {array.shape}, strides {array.strides}"
 
 
-class _Linker:
-    """Where linked code lives, as long as the process does."""
-
-    def __init__(self) -> None:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault", jit=True)
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-
-    def link(self, code: bytes, name: str) -> int:
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-        address: int = self._engine.get_function_address(name)
-        return address
+def _processor() -> Any:
+    """What LLVM makes code for, and links it on: this machine's."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        codemodel="jitdefault",
+        jit=True,
+    )
 
 
-@cache
-def _linker() -> _Linker:
-    return _Linker()
+PROCESSOR: Final = _processor()
+_ENGINE: Final = llvm.create_mcjit_compiler(llvm.parse_assembly(""), PROCESSOR)
+"""Where linked code lives, as long as the process does. It is made as this module is imported: of two threads that each
+made one, the later one's would take the place of the other, whose code would be freed."""
 
 
 def _link(code: bytes, name: str) -> int:
-    return _linker().link(code, name)
+    """The address of that function."""
+    _ENGINE.add_object_file(llvm.ObjectFileRef.from_data(code))
+    _ENGINE.finalize_object()
+    address: int = _ENGINE.get_function_address(name)
+    return address

@@ -1,8 +1,8 @@
 """Picks some records of batches into one batch: what a filter left of them, of which nothing was set.
 
 Only the beginning of each record is read, and of those that stay the rest is copied as it is. Called by
-`pipeline.produce.kept_records` with batches that its reader has decoded already. Importing it links
-the kernels.
+`pipeline.produce.kept_records` with batches that its reader has decoded already. Importing it links the
+kernels.
 
 Source: https://kafka.apache.org/documentation/#record.
 """

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparkmirror.cache import cache_directory, publish_once
+from sparkmirror.cache import cache_directory, publish_once, run_filler
 from sparkmirror.errors import EnvironmentProblem
 from sparkmirror.java import find_java
 
@@ -141,21 +141,10 @@ def installed_pyspark() -> Path:
 
 
 def _make(directory: Path) -> None:
-    """Run the query in a JVM of its own, which writes the archive as it ends.
-
-    The child's stdin stays open as long as this process lives: `spark.warm_up`.
-    """
-    command = [sys.executable, "-m", "sparkmirror.spark.warm_up", str(directory / _ARCHIVE)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True, start_new_session=True
-    ) as child:
-        assert child.stderr is not None
-        said = child.stderr.read()
-        status = child.wait()
-    if status or not (directory / _ARCHIVE).is_file():
-        last = said.strip().splitlines()[-1:] or ["it wrote none"]
-        raise OSError(last[0])
+    """Run the query in a JVM of its own, which writes the archive as it ends."""
+    last = run_filler([sys.executable, "-m", "sparkmirror.spark.warm_up", str(directory / _ARCHIVE)])
+    if not (directory / _ARCHIVE).is_file():
+        raise OSError(last or "it wrote none")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,7 @@
 """Runs the tiny streaming query by which `spark.warm_start` makes its class archive, in a process of its own."""
 
-import os
-import select
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,15 +14,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from sparkmirror.cache import end_with_parent
 from sparkmirror.errors import SparkMirrorError
 
 _SECONDS_MAX = 180
-
-
-def _end_with_parent() -> None:
-    """In the child: when the mirror is gone, or time is up, so is this process and its JVM; nothing outlives a run."""
-    select.select([sys.stdin], [], [], _SECONDS_MAX)
-    os.killpg(0, signal.SIGKILL)
 
 
 class _Message(WriterCommitMessage):
@@ -89,7 +80,7 @@ def _load_reflection(session: Any) -> None:
 
 def _run_query(archive: str) -> None:
     """In the child: a session as a mirror's, one micro-batch, and an orderly end of the JVM."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent(_SECONDS_MAX)
     from pyspark.sql import functions as F
 
     from sparkmirror.spark.gateway import JvmOptions

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sparkmirror.batch import compiling, kernel_files, machine_code
 from sparkmirror.batch.machine_code import BYTES, INTEGER, ROOM, TABLE, Bytes, Int64, Integers, kernel, part
 
-Numbers = NDArray[np.int64]
-
 
 @part
 def _double(number: Int64) -> Int64:
@@ -90,7 +88,7 @@ def test_without_a_cache_every_process_compiles(monkeypatch: pytest.MonkeyPatch,
     assert len(compiled) == 2
 
 
-def wide() -> Numbers:
+def wide() -> Integers:
     return np.ones((4, 4), np.int64)
 
 
