@@ -20,6 +20,8 @@ Epochs = tuple[tuple[int, int], ...]
 def is_another_topic(known: object, found: UUID) -> bool:
     """Whether the topic that was known by its id is another one than has the name now: it was deleted and made again.
     False where either id is unknown."""
+    if known is found:  # as a rule, and of each batch that was mirrored
+        return False
     return NO_TOPIC_ID not in (known, found) and known != found
 
 

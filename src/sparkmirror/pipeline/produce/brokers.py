@@ -30,8 +30,9 @@ _PROBLEM_SECONDS: Final = 60.0
 
 class Brokers:
     """Connections by (broker, number). Near a broker, the first one carries all partitions until it was full for a
-    while: several small requests cost more than one. Then, and far away from the beginning, a partition always hashes
-    to the same number, so its order is one socket's; `pipeline.produce.dispatch` has it move between two batches.
+    while with requests of many: several small requests cost more than one. Then, and far away from the beginning, a
+    partition always hashes to the same number, so its order is one socket's; `pipeline.produce.dispatch` has it move
+    between two batches.
 
     In transactions the ledger's partitions have a connection of their own: positions end a transaction, and must not
     wait behind data for which the broker pauses.

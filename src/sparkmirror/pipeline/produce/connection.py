@@ -125,6 +125,11 @@ class ProduceConnection:
         return now - self._full_since
 
     @property
+    def batches_a_request(self) -> int:
+        """The most that one of the unanswered requests carries: one of each partition that was ready."""
+        return max((len(request.batches) for request in self.unanswered), default=0)
+
+    @property
     def _requests_max(self) -> int:
         return _FAR_REQUESTS_MAX if self.link.is_far else _NEAR_REQUESTS_MAX
 

@@ -18,6 +18,8 @@ from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 
 _FULL_SECONDS: Final = 0.25
 """A connection that is full for longer is the limit, and no broker's short pause."""
+_SPREAD_PARTS_MIN: Final = 4
+"""Where its requests carry fewer batches, they would carry one each over several connections, and cost a fifth more."""
 _HASTE_SECONDS: Final = 0.5
 """A pause that is longer costs more than a new connection."""
 
@@ -129,7 +131,7 @@ class Dispatch:
                 if items:
                     connection.send(items, self._request_ms)
             self.watch(connection)
-            if connection.is_full_for(now) > _FULL_SECONDS:
+            if connection.is_full_for(now) > _FULL_SECONDS and connection.batches_a_request >= _SPREAD_PARTS_MIN:
                 self._brokers.spread()
         except OSError:
             self.lose(connection)
