@@ -103,6 +103,7 @@ def test_data_survives_a_kill_and_a_restart_on_the_same_port(unique: Callable[[s
         assert consume(client, topic, len(VALUES)) == VALUES
 
 
+@pytest.mark.long
 def test_three_brokers_carry_on_without_one(unique: Callable[[str], str]) -> None:
     topic = unique("orders")
     with KafkaCluster(brokers=3, broker_config={2: {"broker.rack": "b"}}) as cluster:
@@ -131,7 +132,7 @@ def test_a_paused_broker_answers_nothing_until_it_is_resumed() -> None:
         assert list(client.list_topics(timeout=DEADLINE_SECONDS_LEAST).brokers) == [1]
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", pytest.param("SCRAM-SHA-256", marks=pytest.mark.long)])
 def test_tls_and_sasl_listeners_take_the_right_clients_only(mechanism: str, unique: Callable[[str], str]) -> None:
     password = 'a "quoted" back\\slash' if mechanism == "PLAIN" else "plain words"
     with KafkaCluster(tls=True, sasl=(mechanism, "alice", password)) as cluster:

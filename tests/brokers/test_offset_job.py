@@ -238,6 +238,7 @@ def _make_map_topic_again(story: Story) -> None:
     ensure_ledger_topics(story.target, story.topics)
 
 
+@pytest.mark.long
 def test_a_thousand_groups_of_fifty_partitions_are_refreshed_in_one_round(story: Story) -> None:
     alias = story.flow.name.source
     topic = f"orders-{alias}"

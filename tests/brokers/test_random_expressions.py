@@ -146,7 +146,7 @@ def _modest(expressions: st.SearchStrategy[Expression]) -> st.SearchStrategy[Exp
     return expressions.filter(lambda one: len(one.sql) <= _LENGTH_MAX and one.sql.count("lookup_") <= _LOOKUPS_MAX)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(content=RECORDS, where=_modest(CONDITIONS), key=_modest(STRINGS), value=_modest(STRINGS))
 def test_a_flow_keeps_and_sets_what_the_model_says(
     spark: SparkSession,
@@ -165,7 +165,7 @@ def test_a_flow_keeps_and_sets_what_the_model_says(
     assert [one.kind for one in found if one.kind != "record"] == ["run"], "what is no record passes"
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     content=RECORDS,
     where=_modest(CONDITIONS),
@@ -286,7 +286,7 @@ def registry() -> Iterator[SchemaRegistry]:
 SUBJECTS = (f"r{number}-value" for number in itertools.count())
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(made=avro(), where=_modest(CONDITIONS), key=_modest(STRINGS), text=_modest(STRINGS))
 def test_a_flow_reads_and_writes_avro_as_the_model_says(
     spark: SparkSession,

@@ -157,6 +157,7 @@ def test_a_client_that_waits_ends_with_the_status_of_a_driver_whose_file_cannot_
     assert list(kubernetes.statuses.values()) == [ConfigError.exit_status], kubernetes.said()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_under_spark_s_own_entry_point_the_mirror_uses_the_jvm_that_started_it(story: Story, tmp_path: Path) -> None:
     """As an image of Spark's does in a driver's pod: `spark-submit` in client mode, whose JVM starts Python."""

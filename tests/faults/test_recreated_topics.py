@@ -27,6 +27,7 @@ UNSEEN = ("tasks.max = 1", "sync.topic.configs.enabled = false", "refresh.topics
 """Only the reader sees that the topic is another one, of all its partitions when it looks for one of them."""
 
 
+@pytest.mark.long
 def test_a_new_log_that_was_held_or_cut_off_by_a_crash_is_mirrored_from_its_beginning(story: Story) -> None:
     """One topic is held over two runs; the run in which the other's new log begins is killed as soon as it is mirrored:
     what it had not stored by then comes again."""

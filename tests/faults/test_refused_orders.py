@@ -1,6 +1,7 @@
 """The target refuses an order of the planner for a while: the partitions in it are mirrored once it takes orders
 again."""
 
+import pytest
 from tests.faults.numbered import NumberedWriter, end_offsets
 from tests.faults.story import PARTITIONS, Story
 from tests.scenarios.data import grow_topic, set_order_bytes_max
@@ -10,6 +11,7 @@ ADDED = 2
 TOO_SMALL = 120
 
 
+@pytest.mark.long
 def test_new_partitions_whose_first_order_was_refused_are_mirrored_by_the_next(story: Story) -> None:
     target = {"bootstrap.servers": story.target}
     NumberedWriter(story.source, story.topic, PARTITIONS).write(RECORDS)

@@ -28,7 +28,7 @@ BEFORE, AFTER, MUCH = 100, 400, 20_000
 TAKE_OVERS = 4
 
 
-@pytest.fixture(params=["target_cluster", "first_protocol_target"])
+@pytest.fixture(params=["target_cluster", pytest.param("first_protocol_target", marks=pytest.mark.long)])
 def flow(request: pytest.FixtureRequest, unique: Callable[[str], str]) -> Mirrored:
     cluster: KafkaCluster = request.getfixturevalue(request.param)
     flow = Mirrored(cluster.bootstrap_servers, unique("A"), unique("numbers"))

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 
+import pytest
 from tests.faults.numbered import end_offsets
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import Note, make_topics, numbered, write
@@ -37,6 +38,7 @@ def test_bombs_that_cannot_pass_fail_their_partition_alone_and_say_so(
     mirror.stop()
 
 
+@pytest.mark.long
 def test_another_topic_does_not_wait_for_bombs_that_pass(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:

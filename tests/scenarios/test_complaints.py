@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.oracle import Client
 from tests.scenarios.data import make_topics
 from tests.scenarios.mirror import Ended, StartMirror, flow_file
@@ -32,6 +33,7 @@ def assert_one_sentence(ended: Ended, status: int, *words: str) -> None:
     assert "Traceback" not in ended.errors and SECRET not in ended.errors
 
 
+@pytest.mark.long
 def test_a_source_that_does_not_answer_is_named(
     target: Client, unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:

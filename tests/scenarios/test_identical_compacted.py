@@ -20,6 +20,7 @@ from sparkmirror.sync.configs import FOR_STARTS
 START = 3000
 
 
+@pytest.mark.long
 def test_a_compacted_topic_begins_late_once_records_may_be_deleted_and_is_compacted_alone_again_after(
     source: Client,
     target: Client,

@@ -151,6 +151,7 @@ def test_records_and_groups_behind_a_late_start_and_transactions_keep_their_offs
         assert "offsets are identical in 2 partitions" in capsys.readouterr().out, verb
 
 
+@pytest.mark.long
 def test_what_retention_takes_before_anything_was_mirrored_is_a_gap_and_no_late_start(
     source: Client,
     target: Client,
@@ -221,6 +222,7 @@ def test_one_topic_of_two_keeps_its_offsets_from_a_point_in_time_on(
     assert stands == {kept: 5377, other: 377}
 
 
+@pytest.mark.long
 def test_a_stray_marker_on_the_target_holds_its_partition_also_when_the_source_has_lost_what_it_displaced(
     source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
 ) -> None:
@@ -249,6 +251,7 @@ def test_a_stray_marker_on_the_target_holds_its_partition_also_when_the_source_h
     assert spans(target, remote, 1) == {0: (0, 101)}
 
 
+@pytest.mark.long
 def test_what_is_failed_and_what_was_deleted_on_the_target_is_not_said_to_be_identical(
     source: Client,
     target: Client,

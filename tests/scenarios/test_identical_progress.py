@@ -78,6 +78,7 @@ def metrics_of(mirror: Mirror) -> str:
         return str(answer.read().decode())
 
 
+@pytest.mark.long
 def test_a_far_start_is_seen_in_status_and_metrics_while_it_is_filled_and_so_is_its_end(
     source: Client,
     target: Client,

@@ -28,7 +28,7 @@ def places_stored(target: Client, alias: str) -> list[int]:
     return [value["offset"] for _, value in stored_positions(target, alias)]
 
 
-@pytest.mark.parametrize("start", EDGES)
+@pytest.mark.parametrize("start", ["latest", pytest.param("by_duration:P1D", marks=pytest.mark.long)])
 def test_a_topic_begins_where_it_is_to_and_has_its_offsets_though_the_mirror_is_killed_meanwhile(
     source: Client,
     target: Client,

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 
 import psutil
+import pytest
 from confluent_kafka import Producer
 from tests.oracle import DEADLINE_SECONDS_LEAST, Client, assert_same, count_records, read_topic
 from tests.scenarios.data import Note, make_topics, write
@@ -36,6 +37,7 @@ def write_aborted(client: Client, topic: str, transactional_id: str) -> None:
         (producer.abort_transaction if number % 2 else producer.commit_transaction)(DEADLINE_SECONDS_LEAST)
 
 
+@pytest.mark.long
 def test_over_long_links_a_backlog_comes_whole_and_in_order_though_they_break(
     source: Client,
     target: Client,

@@ -132,6 +132,7 @@ def assert_verbs_work(mirror: MirrorMaker1, topic: str, capsys: pytest.CaptureFi
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+@pytest.mark.long
 def test_a_chain_of_two_mirror_makers_over_three_clusters(
     source: Client,
     middle: Client,

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
 from tests.oracle import Client, assert_same, count_records, read_topic
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import OWN_PROGRAM, START_SECONDS_MAX, flow_file
@@ -44,6 +45,7 @@ def test_the_documented_program_copies_a_topic(
     assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
 
 
+@pytest.mark.long
 def test_spark_accounts_for_each_record_once_also_for_those_that_pass_it_by(
     source: Client, target: Client, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
 from tests.oracle import Client, count_records
 from tests.scenarios.data import make_topics, numbered, write
 from tests.scenarios.mirror import StartMirror, flow_file
@@ -62,6 +63,7 @@ def lag_of(one: dict[str, Any]) -> int:
     return int(one["sources"][0]["metrics"].get("lagRecords", 0))
 
 
+@pytest.mark.long
 def test_sparks_streaming_page_shows_each_flow_with_its_rate_and_lag_and_no_secret(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
 ) -> None:

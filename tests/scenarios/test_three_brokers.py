@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count, islice
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from tests.oracle import Client, assert_whole_repeats, count_records, read_topic
@@ -20,6 +21,7 @@ STEP_RECORDS = 1_000
 STEP_SECONDS_MAX = 120.0
 
 
+@pytest.mark.long
 def test_killed_brokers_on_both_sides_cost_no_record_and_no_order(
     unique: Callable[[str], str], start_mirror: StartMirror
 ) -> None:

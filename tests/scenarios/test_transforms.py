@@ -178,6 +178,7 @@ def test_one_record_becomes_several_in_order_with_what_a_table_says_and_groups_g
         assert found.translate(300) == Translation(len(wanted[False][number]), True)
 
 
+@pytest.mark.long
 def test_a_backlog_goes_to_a_topic_that_takes_small_batches_only_without_a_failure(
     source: Client, target: Client, unique: Callable[[str], str], mirror_once: MirrorOnce
 ) -> None:
@@ -245,6 +246,7 @@ def test_a_running_flow_passes_each_record_within_moments_and_says_what_is_wrong
     mirror.stop()
 
 
+@pytest.mark.long
 def test_a_lone_record_comes_through_a_python_udf_and_a_lookup_although_none_follows(
     source: Client, target: Client, unique: Callable[[str], str], start_mirror: StartMirror, tmp_path: Path
 ) -> None:

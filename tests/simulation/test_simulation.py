@@ -8,7 +8,7 @@ from secrets import randbits
 
 from tests.simulation.scripts import past_failures
 
-_FRESH = 60
+_FRESH = 20
 _ROOT = Path(__file__).parents[2]
 
 
