@@ -68,7 +68,7 @@ _CRC = _crc_tables()
 
 
 @part
-def _big_endian(buffer: Bytes, at: Int64, size: Int64) -> Int64:
+def big_endian(buffer: Bytes, at: Int64, size: Int64) -> Int64:
     number = np.int64(np.int8(buffer[at]))
     for index in range(1, size):
         number = number << 8 | buffer[at + index]
@@ -76,7 +76,7 @@ def _big_endian(buffer: Bytes, at: Int64, size: Int64) -> Int64:
 
 
 @part
-def _crc32c(buffer: Bytes, at: Int64, stop: Int64) -> np.uint32:
+def crc32c(buffer: Bytes, at: Int64, stop: Int64) -> np.uint32:
     crc = np.uint32(0xFFFFFFFF)
     while stop - at >= 8:
         crc = (
@@ -105,7 +105,7 @@ def _batch_bytes(buffer: Bytes, at: Int64, stop: Int64) -> Int64:
     magic = buffer[at + 16]
     if magic > 1 and left < HEADER_BYTES:
         return np.int64(0)
-    length = _big_endian(buffer, at + 8, 4)
+    length = big_endian(buffer, at + 8, 4)
     if magic > 2 or length < (_OLD_LENGTH_BYTES_MIN if magic < 2 else HEADER_BYTES - LOG_OVERHEAD_BYTES):
         return np.int64(-1)
     if magic == 2 and buffer[at + 23] > 127:  # a negative last offset delta
@@ -116,24 +116,24 @@ def _batch_bytes(buffer: Bytes, at: Int64, stop: Int64) -> Int64:
 @part
 def _read_header(buffer: Bytes, at: Int64, row: Integers) -> None:
     row[POSITION] = at
-    row[TOTAL_BYTES] = _big_endian(buffer, at + 8, 4) + LOG_OVERHEAD_BYTES
-    row[BASE_OFFSET] = _big_endian(buffer, at, 8)
+    row[TOTAL_BYTES] = big_endian(buffer, at + 8, 4) + LOG_OVERHEAD_BYTES
+    row[BASE_OFFSET] = big_endian(buffer, at, 8)
     row[MAGIC_NUMBER] = buffer[at + 16]
     if row[MAGIC_NUMBER] < 2:
         row[NEXT_OFFSET] = row[BASE_OFFSET] + 1
         row[LEADER_EPOCH] = row[BASE_TIMESTAMP] = row[MAX_TIMESTAMP] = row[PRODUCER_ID] = -1
-        row[CRC] = _big_endian(buffer, at + 12, 4) & 0xFFFFFFFF
+        row[CRC] = big_endian(buffer, at + 12, 4) & 0xFFFFFFFF
         row[ATTRIBUTES] = buffer[at + 17] & 0x07
         row[RECORDS] = 1
         return
-    row[NEXT_OFFSET] = row[BASE_OFFSET] + _big_endian(buffer, at + 23, 4) + 1
-    row[LEADER_EPOCH] = _big_endian(buffer, at + 12, 4)
-    row[CRC] = _big_endian(buffer, at + 17, 4) & 0xFFFFFFFF
-    row[ATTRIBUTES] = _big_endian(buffer, at + 21, 2)
-    row[BASE_TIMESTAMP] = _big_endian(buffer, at + 27, 8)
-    row[MAX_TIMESTAMP] = _big_endian(buffer, at + 35, 8)
-    row[PRODUCER_ID] = _big_endian(buffer, at + 43, 8)
-    row[RECORDS] = _big_endian(buffer, at + 57, 4)
+    row[NEXT_OFFSET] = row[BASE_OFFSET] + big_endian(buffer, at + 23, 4) + 1
+    row[LEADER_EPOCH] = big_endian(buffer, at + 12, 4)
+    row[CRC] = big_endian(buffer, at + 17, 4) & 0xFFFFFFFF
+    row[ATTRIBUTES] = big_endian(buffer, at + 21, 2)
+    row[BASE_TIMESTAMP] = big_endian(buffer, at + 27, 8)
+    row[MAX_TIMESTAMP] = big_endian(buffer, at + 35, 8)
+    row[PRODUCER_ID] = big_endian(buffer, at + 43, 8)
+    row[RECORDS] = big_endian(buffer, at + 57, 4)
 
 
 @kernel(BYTES, INTEGER, INTEGER, results=2)
@@ -163,13 +163,13 @@ def find_wrong_checksum(buffer: Bytes, table: Integers, max_bytes: int) -> int:
     """The first row whose batch, of at most `max_bytes`, does not have the checksum it claims; -1 if there is none."""
     for index in range(table.shape[0]):
         at, size = table[index, POSITION], table[index, TOTAL_BYTES]
-        if size <= max_bytes and _crc32c(buffer, at + ATTRIBUTES_AT, at + size) != table[index, CRC]:
+        if size <= max_bytes and crc32c(buffer, at + ATTRIBUTES_AT, at + size) != table[index, CRC]:
             return index
     return -1
 
 
 @part
-def _read_varint(content: Bytes, at: Int64, stop: Int64, bytes_max: Int64) -> tuple[Int64, Int64]:
+def read_varint(content: Bytes, at: Int64, stop: Int64, bytes_max: Int64) -> tuple[Int64, Int64]:
     """A zigzag number and where it ends; the end is -1 where it has none within `bytes_max` bytes and `stop`."""
     if at < stop and content[at] < 0x80:
         return np.int64(content[at] >> 1) ^ -np.int64(content[at] & 1), at + 1
@@ -185,7 +185,7 @@ def _read_varint(content: Bytes, at: Int64, stop: Int64, bytes_max: Int64) -> tu
 @part
 def _skip_sized(content: Bytes, at: Int64, stop: Int64, nullable: bool) -> tuple[Int64, Int64, Int64]:
     """A length and the bytes it counts: (length or -1, where they end, code)."""
-    length, start = _read_varint(content, at, stop, 5)
+    length, start = read_varint(content, at, stop, 5)
     if start < 0:
         return length, at, ENDLESS_NUMBER
     if length < 0:
@@ -198,7 +198,7 @@ def _skip_sized(content: Bytes, at: Int64, stop: Int64, nullable: bool) -> tuple
 @part
 def _skip_headers(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64]:
     """Where a record's headers end, and a code."""
-    count, after = _read_varint(content, at, stop, 5)
+    count, after = read_varint(content, at, stop, 5)
     if after < 0:
         return at, ENDLESS_NUMBER
     # Two bytes are the least that a header takes: an absurd count ends here, not in an endless loop.
@@ -236,16 +236,16 @@ def read_body(content: Bytes, at: Int64, stop: Int64, places: Places, record: In
 def read_start(content: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
     """How a record begins: (timestamp delta, offset delta, where its key is, where it ends, code)."""
     nothing = np.int64(0)
-    length, start = _read_varint(content, at, stop, 5)
+    length, start = read_varint(content, at, stop, 5)
     if start < 0:
         return nothing, nothing, at, at, ENDLESS_NUMBER
     if length < 1 or length > stop - start:
         return nothing, nothing, start, start, OVERRUN
     end = start + length
-    timestamp_delta, after = _read_varint(content, start + 1, end, 10)  # behind attributes, of which none is defined
+    timestamp_delta, after = read_varint(content, start + 1, end, 10)  # behind attributes, of which none is defined
     if after < 0:
         return nothing, nothing, start, end, ENDLESS_NUMBER
-    offset_delta, body = _read_varint(content, after, end, 5)
+    offset_delta, body = read_varint(content, after, end, 5)
     return timestamp_delta, offset_delta, max(body, after), end, FINE if body >= 0 else ENDLESS_NUMBER
 
 
@@ -292,7 +292,7 @@ def count_headers(content: Bytes, places: Places) -> int:
     for record in range(places.shape[0]):
         at, size = np.int64(places[record, HEADERS_START]), np.int64(places[record, HEADERS_BYTES])
         if size > 0:
-            count, _ = _read_varint(content, at, at + size, 5)
+            count, _ = read_varint(content, at, at + size, 5)
             headers += count
     return headers
 
@@ -308,11 +308,11 @@ def read_record_headers(content: Bytes, places: Places, first: Places, edges: Pl
         if size <= 0:
             continue
         stop = at + size
-        count, at = _read_varint(content, at, stop, 5)
+        count, at = read_varint(content, at, stop, 5)
         for _ in range(count):
-            length, at = _read_varint(content, at, stop, 5)
+            length, at = read_varint(content, at, stop, 5)
             edges[header, 0], edges[header, 1] = at, at + length
-            length, at = _read_varint(content, at + length, stop, 5)
+            length, at = read_varint(content, at + length, stop, 5)
             are_null[header] = length < 0
             edges[header, 2] = at
             at += max(length, 0)

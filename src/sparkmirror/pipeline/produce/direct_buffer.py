@@ -15,8 +15,10 @@ from sparkmirror.batch.header import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
+    Codec,
     parse_header,
     refusal,
+    stamp,
 )
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches
 from sparkmirror.batch.piece import Span
@@ -26,7 +28,10 @@ from sparkmirror.pipeline.produce.in_flight import REMEMBERED_SECONDS
 from sparkmirror.pipeline.produce.packing import UNLIMITED_BYTES
 from sparkmirror.pipeline.produce.partition_state import State
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
+from sparkmirror.pipeline.produce.ready_batches import Asked, ReadyBatch
 from sparkmirror.pipeline.relay.board import Announcement
+
+_new_tuple = tuple.__new__
 
 
 class DirectBuffer(PartitionBuffer):
@@ -61,16 +66,42 @@ class DirectBuffer(PartitionBuffer):
             if joined is None:
                 return None
             data, header = joined
-        now, in_flight = self._clock.monotonic(), self._in_flight
+        stamp(data, 0, header, *self._in_flight.identity, self._in_flight.next_sequence)
+        return self._send(run, data, header.base_offset, header.records_count, free)
+
+    @property
+    def may_be_made(self) -> bool:
+        """Whether compiled code may make its batches: `asked` says what such a one must be."""
+        return not self.keeps_offsets
+
+    def asked(self, run: Announcement) -> Asked:
+        """What the batch of a run that `is_next` must be, and the stamp that it gets."""
+        packing, limits, in_flight = self._packing, self.limits, self._in_flight
+        may_join = packing.merging and run.first_offset >= self.apart_until
+        joined_bytes_max = min(JOINED_BYTES_MAX, packing.batch_bytes, limits.merged_bytes) if may_join else 0
+        bytes_max, epoch = limits.max_message_bytes or UNLIMITED_BYTES, self._handed_on.leader_epoch
+        bounds = run.lease, run.size, run.first_offset, epoch, bytes_max, joined_bytes_max
+        return _new_tuple(Asked, (*bounds, *in_flight.identity, in_flight.next_sequence))
+
+    def hand_on_made(self, run: Announcement, made: ReadyBatch, free: Callable[[], None]) -> Batch:
+        """The batch that compiled code has made, and stamped, as `asked`."""
+        if made.codec:
+            self.unpacking.note_passed(Codec(made.codec), made.data[HEADER_BYTES:])
+        return self._send(run, made.data, made.base_offset, made.records, free)
+
+    def _send(
+        self, run: Announcement, data: memoryview, base_offset: int, records: int, free: Callable[[], None]
+    ) -> Batch:
+        """The stamped batch goes out."""
+        now, in_flight, handed_on = self._clock.monotonic(), self._in_flight, self._handed_on
         if not in_flight.batches:
             if now - self.progressed_at > REMEMBERED_SECONDS:
                 in_flight.doubt()
             self.progressed_at = now
         queued = QueuedRecords.handed_on(data, self.position, run.next_offset, free, run.fetched_at_ms)
-        queued.leader_epoch = header.partition_leader_epoch
-        sequence = in_flight.stamp(data, header, transactional=False)
-        spans = (Span(header.base_offset, header.records_count),)
-        batch = Batch(data, sequence, spans, header.records_count, run.next_offset, self._handed_on, queued, now)
+        queued.leader_epoch = handed_on.leader_epoch
+        sequence, spans = in_flight.take_sequence(records, transactional=False), (Span(base_offset, records),)
+        batch = Batch(data, sequence, spans, records, run.next_offset, handed_on, queued, now)
         in_flight.batches.append(batch)
         self.position = run.next_offset
         return batch

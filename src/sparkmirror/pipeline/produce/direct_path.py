@@ -2,7 +2,8 @@
 connections with room, at least once. All else is queued first. Owned by `pipeline.produce.produce_task`.
 """
 
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.pipeline.produce.brokers import Brokers
@@ -15,6 +16,8 @@ from sparkmirror.pipeline.produce.drain import Drain
 from sparkmirror.pipeline.produce.gate import SequenceGate
 from sparkmirror.pipeline.produce.guarantee import Guarantee
 from sparkmirror.pipeline.produce.open_extents import OpenExtents, Route
+from sparkmirror.pipeline.produce.queued_records import Batch
+from sparkmirror.pipeline.produce.ready_batches import Asked, ReadyBatch, ReadyBatches
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.ring import RingPeer
@@ -35,6 +38,19 @@ class _Request:
         self.parts: list[Part] = []
         self.buffers: set[PartitionBuffer] = set()
         self.size_bytes = 0
+
+
+_Place = tuple[_Request, ProduceConnection, DirectBuffer]
+
+
+class _Gathered(NamedTuple):
+    """A run whose batch compiled code makes, at the end of the turn."""
+
+    request: _Request
+    connection: ProduceConnection
+    buffer: DirectBuffer
+    run: Announcement
+    asked: Asked
 
 
 class DirectPath:
@@ -62,20 +78,46 @@ class DirectPath:
         self._task_metrics = task_metrics
         self._clock = clock
         self._requests: dict[ProduceConnection, _Request] = {}
+        self._ready = ReadyBatches(peer, clock)
+        self._gathered: list[_Gathered] = []
+        self._by_python = self._joined_bytes = 0
 
     @property
     def is_open(self) -> bool:
         """Whether what comes now may be taken."""
         return not (self._peer is None or self._guarantee.transactional or self._drain.has_begun)
 
-    def take(self, run: Announcement) -> bool:
-        """Gather the run's batch for a request; False, and nothing is done, if it has to go the other way. Only while
-        the path `is_open`."""
+    def take_all(self, runs: Iterable[Announcement]) -> Iterator[Announcement]:
+        """Gather the runs for requests. Gives back those that have to go the other way, when what came before them is
+        sent."""
+        is_open = self.is_open
+        for run in runs:
+            if is_open and self._take(run):
+                continue
+            yield from self._make()
+            self.send()
+            yield run
+        yield from self._make()
+
+    def _take(self, run: Announcement) -> bool:
+        """Gather the run; False, and nothing is done, if it has to go the other way."""
         found = self._extents.find(run.slot)
-        return found is not None and self._gather(self._gate.buffers.get(found[0]), found[1], run, None)
+        place = None if found is None else self._request_for(self._gate.buffers.get(found[0]), found[1], run)
+        if place is None:
+            return False
+        request, connection, buffer = place
+        if not (self._ready.is_loaded and buffer.may_be_made):
+            self._by_python += 1
+            return self._add(request, connection, buffer, run)
+        request.buffers.add(buffer)
+        request.size_bytes += run.size
+        if run.records > 1:
+            self._joined_bytes += run.size
+        self._gathered.append(_Gathered(request, connection, buffer, run, buffer.asked(run)))
+        return True
 
     def take_row(self, row: Delivery) -> bool:
-        """As `take`, of a row, which may come at any time; it opens its partition's extent in any case."""
+        """As `_take`, of a row, which may come at any time; it opens its partition's extent in any case."""
         if row.kind != RUN:
             return False
         route, topic = self._extents.open(row), row.target_topic
@@ -84,29 +126,51 @@ class DirectPath:
         buffer = self._gate.buffers.get(row.partition) if row.partition else None
         if buffer is None or topic is None or not buffer.is_aimed_at(topic):
             return False
-        return self._gather(buffer, route, _announcement_of(row), row.payload if row.lease is None else None)
+        run = _announcement_of(row)
+        place = self._request_for(buffer, route, run)
+        if place is None:
+            return False
+        return self._add(*place, run) if row.lease is not None else self._add_inline(*place, run, row.payload)
 
-    def _gather(
-        self, buffer: PartitionBuffer | None, route: Route, run: Announcement, inline: memoryview | None
-    ) -> bool:
-        """`inline` has the bytes of a run that are not in the reader's memory."""
+    def _request_for(self, buffer: PartitionBuffer | None, route: Route, run: Announcement) -> _Place | None:
+        """The request that may take the run's batch; None if the run has to go the other way."""
         if not isinstance(buffer, DirectBuffer) or self._peer is None:
-            return False
+            return None
         if not buffer.is_next(run, route.leader_epoch, route.turns, self._guarantee.identity):
-            return False
+            return None
         if buffer.keeps_offsets and not buffer.goes_on_in(self._brokers.topic_id(buffer.target.topic)):
-            return False
+            return None
         connection = self._dispatch.connection_of(buffer)
         if connection is None:
-            return False
+            return None
         request = self._requests.get(connection)
         if request is None:
             if not connection.takes_more(self._clock.monotonic()):
-                return False
+                return None
             request = self._requests[connection] = _Request()
         elif request.size_bytes >= connection.pace.bytes_max or buffer in request.buffers:
-            return False
-        return self._add(request, connection, buffer, run, inline)
+            return None
+        return request, connection, buffer
+
+    def _make(self) -> Sequence[Announcement]:
+        """Put batches of what was gathered into requests. Gives back the runs that have to go the other way, when all
+        that was gathered is sent."""
+        gathered, self._gathered, others = self._gathered, [], self._by_python
+        if others:
+            self._by_python = 0
+            self._ready.note_others(others)
+        if not gathered:
+            return ()
+        made, self._joined_bytes = self._ready.make([one.asked for one in gathered], self._joined_bytes), 0
+        refused: list[Announcement] = []
+        for (request, connection, buffer, run, _), ready in zip(gathered, made, strict=True):
+            if not self._add(request, connection, buffer, run, ready):
+                request.buffers.discard(buffer)
+                refused.append(run)
+            request.size_bytes -= run.size  # it was counted when it was gathered
+        if refused:
+            self.send()
+        return refused
 
     def _add(
         self,
@@ -114,29 +178,52 @@ class DirectPath:
         connection: ProduceConnection,
         buffer: DirectBuffer,
         run: Announcement,
-        inline: memoryview | None,
+        ready: ReadyBatch | None = None,
     ) -> bool:
-        if buffer.round_trip.is_far is not self._brokers.is_far:
-            buffer.round_trip.note_distance(is_far=self._brokers.is_far)
-        key = self._brokers.topic_key(connection, buffer.target.topic)
-        size = run.size
-        if inline is None:
-            assert self._peer is not None, "only a reader's memory is leased"
-            data, free = self._peer.slice(run.lease, size), self._gate.give_back_later(run.lease, size)
+        """Put the batch of an announced run into the request, made here unless it is `ready`."""
+        peer, size = self._peer, run.size
+        assert peer is not None, "only a reader's memory is leased"
+        free = self._gate.give_back_later(run.lease, size)
+        batch: Batch | None
+        if ready is not None:
+            batch = buffer.hand_on_made(run, ready, free)
         else:
-            data, free = inline, self._gate.free_inline_later(size)
-        batch = buffer.hand_on(run, data, free)
+            batch = buffer.hand_on(run, peer.slice(run.lease, size), free)
         if batch is None:
             return False
-        if inline is None:
-            self._task_metrics.leased_bytes += size
-        else:
-            self._gate.inline_bytes += size
-        self._task_metrics.arrived(buffer, run)
-        request.parts.append((key, buffer, batch))
-        request.buffers.add(buffer)
-        request.size_bytes += size
+        self._task_metrics.leased_bytes += size
+        self._put(request, connection, buffer, run, batch)
         return True
+
+    def _add_inline(
+        self,
+        request: _Request,
+        connection: ProduceConnection,
+        buffer: DirectBuffer,
+        run: Announcement,
+        inline: memoryview,
+    ) -> bool:
+        batch = buffer.hand_on(run, inline, self._gate.free_inline_later(run.size))
+        if batch is None:
+            return False
+        self._gate.inline_bytes += run.size
+        self._put(request, connection, buffer, run, batch)
+        return True
+
+    def _put(
+        self,
+        request: _Request,
+        connection: ProduceConnection,
+        buffer: DirectBuffer,
+        run: Announcement,
+        batch: Batch,
+    ) -> None:
+        if buffer.round_trip.is_far is not self._brokers.is_far:
+            buffer.round_trip.note_distance(is_far=self._brokers.is_far)
+        self._task_metrics.arrived(buffer, run)
+        request.parts.append((self._brokers.topic_key(connection, buffer.target.topic), buffer, batch))
+        request.buffers.add(buffer)
+        request.size_bytes += run.size
 
     def send(self) -> None:
         """One request for each connection."""

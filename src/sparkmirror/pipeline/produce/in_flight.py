@@ -112,9 +112,18 @@ class InFlight:
 
     def stamp(self, data: memoryview, header: BatchHeader, transactional: bool) -> int:
         """Stamp the next new batch; returns its sequence."""
+        stamp(data, 0, header, *self.identity, self._sequence, transactional)
+        return self.take_sequence(header.records_count, transactional)
+
+    @property
+    def next_sequence(self) -> int:
+        """That of the next record that was never sent."""
+        return self._sequence
+
+    def take_sequence(self, records: int, transactional: bool) -> int:
+        """The sequence of the next new batch, which has so many records, and is stamped with it."""
         sequence = self._sequence
-        stamp(data, 0, header, *self.identity, sequence, transactional)
-        self._sequence = (sequence + header.records_count) & _SEQUENCE_MASK
+        self._sequence = (sequence + records) & _SEQUENCE_MASK
         self.has_open = transactional
         return sequence
 

@@ -98,15 +98,12 @@ class ProduceTask:
 
     def take_announced(self, announcements: Iterable[Announcement]) -> bool:
         """Take announcements, in order. Whether all of them are gathered to be sent at once."""
-        direct = self._direct
-        is_open = are_gathered = direct.is_open
-        for announcement in announcements:
-            if not (is_open and direct.take(announcement)):
-                are_gathered = False
-                direct.send()
-                run = self._extents.deliver(announcement)
-                touched = None if run is None else self._gate.take_run(run)
-                self._offer_fresh(() if touched is None else (touched,))
+        are_gathered = True
+        for announcement in self._direct.take_all(announcements):
+            are_gathered = False
+            run = self._extents.deliver(announcement)
+            touched = None if run is None else self._gate.take_run(run)
+            self._offer_fresh(() if touched is None else (touched,))
         return are_gathered
 
     def take(self, arrived: Arrival) -> None:

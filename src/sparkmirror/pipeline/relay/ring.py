@@ -21,6 +21,9 @@ import secrets
 from collections import deque
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.pipeline.relay.board import BOARD_BYTES, Announcer, Listener, fence
 from sparkmirror.pipeline.relay.regions import Regions
@@ -236,11 +239,23 @@ class RingPeer:
         # Opened for both, a pipe is never at its end: one whose reader is gone would be readable for ever.
         self.called = os.open(f"/proc/{address.pid}/fd/{address.call}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._unreported: deque[int] = deque()
+        self._bytes: NDArray[np.uint8] | None = None
         self._words[_W_PEER] = os.getpid()
 
     def slice(self, lease: int, size: int) -> memoryview:
         offset = lease % self._address.ring_bytes
         return self.data[offset : offset + size]
+
+    @property
+    def ring_bytes(self) -> int:
+        return self._address.ring_bytes
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """All of the ring, for compiled code. The ring cannot be closed while a caller holds it."""
+        if self._bytes is None:
+            self._bytes = np.frombuffer(self.data, np.uint8)
+        return self._bytes
 
     @property
     def reader_waits(self) -> bool:
@@ -316,6 +331,7 @@ class RingPeer:
     def close(self) -> None:
         self._words.release()
         self.listener.close()
+        self._bytes = None
         self.data.release()
         with contextlib.suppress(BufferError):
             self._map.close()

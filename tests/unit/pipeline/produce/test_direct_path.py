@@ -10,6 +10,7 @@ import pytest
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.batch.small_runs import make_ready
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.link import Link
@@ -73,10 +74,13 @@ class Task:
         self.acknowledge()
 
     def announce(self, partition: int, first: int, batches: int = 1) -> None:
+        self.task.take_announced([self.announced(partition, first, batches)])
+
+    def announced(self, partition: int, first: int, batches: int = 1) -> Announcement:
         """Batches of one record in the ring."""
         lease, size = self._lend(first, batches)
         following = first + batches
-        self.task.take_announced([Announcement(partition, batches, size, 0, first, following, lease, 5, following, 9)])
+        return Announcement(partition, batches, size, 0, first, following, lease, 5, following, 9)
 
     def leased_row(
         self,
@@ -140,9 +144,11 @@ class Task:
         self.ring.close()
 
 
-@pytest.fixture
-def task() -> Iterator[Task]:
+@pytest.fixture(params=["by Python", "compiled"])
+def task(request: pytest.FixtureRequest) -> Iterator[Task]:
     made = Task()
+    if request.param == "compiled":
+        made.parts.direct._ready._make = make_ready
     yield made
     made.close()
 
@@ -166,6 +172,21 @@ def test_a_partition_that_comes_twice_in_a_turn_has_two_requests_in_order(task: 
     task.announce(0, 2)
     task.announce(1, 1)
     assert task.sent() == [[(0, 1)], [(1, 1)], [(0, 2)]]
+
+
+def test_of_several_runs_of_a_turn_each_record_goes_once_and_in_order(task: Task) -> None:
+    """Two of one partition do not fit into one request, and one is no batch."""
+    runs = [task.announced(0, 1, 3), task.announced(1, 1), task.announced(0, 4), task.announced(2, 1)]
+    damaged = task.announced(1, 2, 2)
+    task.peer.slice(damaged.lease, damaged.size)[16] = 1
+    task.task.take_announced([*runs, damaged, task.announced(2, 2)])
+    for _ in range(3):
+        task.sent()
+        while task.connection.unanswered:
+            task.acknowledge()
+    reached = [task.parts.gate.buffers[where].acknowledged for where in PARTITIONS]
+    assert reached == [5, 2, 3]
+    assert task.parts.task_metrics.leased_bytes <= damaged.size, "it alone may keep its memory"
 
 
 def test_what_waits_goes_before_what_is_announced_behind_it(task: Task) -> None:
