@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tests.simulation.network import Network
 from tests.simulation.scheduler import Process, SimKilled, World
 
+from sparkmirror.pipeline.fetch.connection import Frame
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
+from sparkmirror.pipeline.fetch.plain_answers import PlainSession
 from sparkmirror.pipeline.fetch.runs import Run
 
 if TYPE_CHECKING:
@@ -49,17 +51,35 @@ def watched_announce(world: World, net: Network) -> Callable[..., bool]:
     ) -> bool:
         if not announce(extents, fetch_state, run, high_watermark, lease, fetched_at_ms):
             return False
-        reader = world.thread().process
-        net.announced = Announced(reader, extents)
-        for cluster in net.clusters.values():
-            cluster.note(ANNOUNCED)
-        if not reader.is_alive:
-            raise SimKilled
-        if reader.frozen_until > world.now:
-            world.thread().park(world.now)
+        _note_announced(world, net, extents)
         return True
 
     return watched
+
+
+def watched_take(world: World, net: Network) -> Callable[..., bool]:
+    """As `watched_announce`, for an answer whose runs compiled code announces."""
+    take = PlainSession.take
+
+    def watched(session: PlainSession, frame: Frame) -> bool:
+        before = session._ring.announcer.announced
+        is_taken = take(session, frame)
+        if session._ring.announcer.announced != before:
+            _note_announced(world, net, session._extents)
+        return is_taken
+
+    return watched
+
+
+def _note_announced(world: World, net: Network, extents: Extents) -> None:
+    reader = world.thread().process
+    net.announced = Announced(reader, extents)
+    for cluster in net.clusters.values():
+        cluster.note(ANNOUNCED)
+    if not reader.is_alive:
+        raise SimKilled
+    if reader.frozen_until > world.now:
+        world.thread().park(world.now)
 
 
 def _strike_announced(scene: "Scene", random: Random, act: Callable[[Process], str]) -> str:

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from tests.simulation.announcements import watched_announce
+from tests.simulation.announcements import watched_announce, watched_take
 from tests.simulation.clients import SimClusterConnection, SimPublisher, SimTail
 from tests.simulation.kept import UNWRITTEN, Kept
 from tests.simulation.messages import DECODERS, decode
@@ -58,6 +58,7 @@ from sparkmirror.kafka.background import Outcome
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.extents import Extents
+from sparkmirror.pipeline.fetch.plain_answers import PlainSession
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
@@ -436,6 +437,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (SequenceGate, "_refuse", _watched_refusal(world)),
         *_judges(world),
         (Extents, "announce", watched_announce(world, net)),
+        (PlainSession, "take", watched_take(world, net)),
         (RingPeer, "order", _watched_order(net)),
         *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
@@ -483,7 +485,7 @@ def _kept_numbers(kept: Kept) -> list[tuple[Any, str, Any]]:
 
 def kernels_wait() -> None:
     """Loaded before a history begins: a real thread would load them at a time of its own."""
-    import sparkmirror.batch.kernels  # noqa: F401
+    import sparkmirror.batch.plain_answers  # noqa: F401
 
     while not kernels_ready():
         import time

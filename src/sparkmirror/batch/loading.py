@@ -74,6 +74,6 @@ def kernels_loaded() -> bool:
 
 def _load() -> None:
     try:
-        from sparkmirror.batch import kernels, lz4_blocks, small_runs  # noqa: F401
+        from sparkmirror.batch import kernels, lz4_blocks, plain_answers, small_runs  # noqa: F401
     except Exception:
         return  # The first use imports them again and raises this where it can be reported.

@@ -24,7 +24,7 @@ from sparkmirror.batch.header import (
     TRANSACTIONAL,
 )
 from sparkmirror.batch.kernels import big_endian, copy_bytes, crc32c, read_varint, varint_bytes, write_varint
-from sparkmirror.batch.machine_code import ROOM, TABLE, Bytes, Int64, Integers, kernel, part
+from sparkmirror.batch.machine_code import INTEGER, ROOM, TABLE, Bytes, Int64, Integers, kernel, part
 
 LEASE, SIZE, FIRST_OFFSET, LEADER_EPOCH, BYTES_MAX, JOINED_BYTES_MAX, PRODUCER_ID, PRODUCER_EPOCH, SEQUENCE = range(9)
 """What a row of the table asks: where the run lies, its size in bytes, the first offset and the leader epoch that it
@@ -105,7 +105,7 @@ def _behind_zeros(change: np.uint32, zeros: Int64) -> np.uint32:
 
 
 @part
-def _put(room: Bytes, at: Int64, number: Int64, size: Int64) -> None:
+def put_big_endian(room: Bytes, at: Int64, number: Int64, size: Int64) -> None:
     for index in range(size):
         room[at + index] = np.uint8(number >> 8 * (size - 1 - index) & 0xFF)
 
@@ -145,7 +145,7 @@ def _settle(batch: Bytes, at: Int64, total: Int64) -> Int64:
         for _ in range(count):
             found, place = _find_time(batch, place, stop)
             batch[found] = 0
-    _put(batch, at + _BASE_TIME_AT, time, 8)
+    put_big_endian(batch, at + _BASE_TIME_AT, time, 8)
     batch[at + ATTRIBUTES_AT + 1] &= np.uint8(0xFF ^ APPEND_TIME)
     return moved
 
@@ -165,12 +165,12 @@ def _is_batch(memory: Bytes, at: Int64, stop: Int64, row: Integers) -> bool:
 
 @part
 def _stamp(batch: Bytes, at: Int64, row: Integers) -> None:
-    _put(batch, at, np.int64(0), 8)
-    _put(batch, at + 12, np.int64(-1), 4)
+    put_big_endian(batch, at, np.int64(0), 8)
+    put_big_endian(batch, at + 12, np.int64(-1), 4)
     batch[at + ATTRIBUTES_AT + 1] &= np.uint8(0xFF ^ TRANSACTIONAL)
-    _put(batch, at + _PRODUCER_AT, row[PRODUCER_ID], 8)
-    _put(batch, at + _PRODUCER_AT + 8, row[PRODUCER_EPOCH], 2)
-    _put(batch, at + _PRODUCER_AT + 10, row[SEQUENCE], 4)
+    put_big_endian(batch, at + _PRODUCER_AT, row[PRODUCER_ID], 8)
+    put_big_endian(batch, at + _PRODUCER_AT + 8, row[PRODUCER_EPOCH], 2)
+    put_big_endian(batch, at + _PRODUCER_AT + 10, row[SEQUENCE], 4)
 
 
 @part
@@ -196,7 +196,7 @@ def _pass(memory: Bytes, at: Int64, row: Integers) -> Int64:
     else:
         change = before ^ crc32c(memory, at + ATTRIBUTES_AT, at + _STAMPED_BYTES)
         crc ^= _behind_zeros(change, total - _STAMPED_BYTES)
-    _put(memory, at + _CRC_AT, np.int64(crc), 4)
+    put_big_endian(memory, at + _CRC_AT, np.int64(crc), 4)
     row[AT], row[BYTES], row[BASE_OFFSET], row[CODEC] = at, total, base, codec
     row[RECORDS] = big_endian(memory, at + _COUNT_AT, 4)
     return np.int64(PASSES)
@@ -279,23 +279,24 @@ def _join(memory: Bytes, at: Int64, row: Integers, room: Bytes, begin: Int64) ->
     if place - begin > row[BYTES_MAX]:
         return np.int64(REFUSED)
     room[begin + 16] = 2
-    _put(room, begin + 8, place - begin - LOG_OVERHEAD_BYTES, 4)
-    _put(room, begin + ATTRIBUTES_AT, np.int64(0), 2)
-    _put(room, begin + _DELTA_AT, records - 1, 4)
-    _put(room, begin + _BASE_TIME_AT, base_time, 8)
-    _put(room, begin + _LATEST_AT, latest, 8)
-    _put(room, begin + _COUNT_AT, records, 4)
+    put_big_endian(room, begin + 8, place - begin - LOG_OVERHEAD_BYTES, 4)
+    put_big_endian(room, begin + ATTRIBUTES_AT, np.int64(0), 2)
+    put_big_endian(room, begin + _DELTA_AT, records - 1, 4)
+    put_big_endian(room, begin + _BASE_TIME_AT, base_time, 8)
+    put_big_endian(room, begin + _LATEST_AT, latest, 8)
+    put_big_endian(room, begin + _COUNT_AT, records, 4)
     _stamp(room, begin, row)
-    _put(room, begin + _CRC_AT, np.int64(crc32c(room, begin + ATTRIBUTES_AT, place)), 4)
+    put_big_endian(room, begin + _CRC_AT, np.int64(crc32c(room, begin + ATTRIBUTES_AT, place)), 4)
     row[AT], row[BYTES], row[BASE_OFFSET], row[RECORDS], row[CODEC] = begin, place - begin, first, records, 0
     return np.int64(JOINED)
 
 
-@kernel(ROOM, TABLE, ROOM)
-def make_ready(memory: Bytes, runs: Integers, room: Bytes) -> int:
-    """Fill in the answers of the rows of `runs`, which lie in `memory`. Returns how many were refused."""
-    used, refused = np.int64(0), 0
-    for index in range(runs.shape[0]):
+@kernel(ROOM, TABLE, ROOM, INTEGER, INTEGER)
+def make_ready(memory: Bytes, runs: Integers, room: Bytes, count: int, begin: int) -> int:
+    """Fill in the answers of the first `count` rows of `runs`, which lie in `memory`. What is joined is put into the
+    room from `begin` on, one behind the other. Returns where it ends."""
+    used = np.int64(begin)
+    for index in range(count):
         row = runs[index]
         at, size, outcome = row[LEASE], row[SIZE], np.int64(REFUSED)
         is_there = 0 <= at <= memory.shape[0] and HEADER_BYTES <= size <= memory.shape[0] - at
@@ -306,7 +307,5 @@ def make_ready(memory: Bytes, runs: Integers, room: Bytes) -> int:
                 outcome = _join(memory, at, row, room, used)
         if outcome == JOINED:
             used += row[BYTES]
-        if outcome == REFUSED:
-            refused += 1
         row[OUTCOME] = outcome
-    return refused
+    return used  # type: ignore[return-value]

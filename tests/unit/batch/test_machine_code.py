@@ -1,5 +1,7 @@
 """Loops as machine code: linked where they were compiled before, compiled where they were not, or are damaged."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,3 +114,25 @@ def test_an_array_of_another_form_is_refused(kept_in: Path, place: int, wrong: N
     arguments[place] = wrong
     with pytest.raises(TypeError, match=rf"_sums is given an array of {wrong.dtype}"):
         sums(*arguments)
+
+
+def test_a_kernel_that_holds_its_arrays_is_called_with_numbers_alone(kept_in: Path) -> None:
+    def _count(content: Bytes, table: Integers, first: Int64, second: Int64) -> Any:
+        table[0, 0] += first
+        return content[0] * first - second
+
+    content, table = np.full(3, 7, np.uint8), np.zeros((1, 2), np.int64)
+    count = machine_code.bind(kernel(BYTES, TABLE, INTEGER, INTEGER)(_count), content, table)
+    assert count(10, 3) == 67
+    content[0] = 2
+    assert count(1, -5) == 7
+    assert table.tolist() == [[11, 0]]
+    with pytest.raises(TypeError, match="an array of int64"):
+        machine_code.bind(kernel(BYTES, TABLE, INTEGER, INTEGER)(_count), table, table)
+
+
+def test_neither_end_of_a_task_has_llvm_before_kernels_pay() -> None:
+    """Its library is 46 MB."""
+    ends = "import sparkmirror.pipeline.fetch.reader, sparkmirror.pipeline.produce.sender, sparkmirror.spark.run_reader"
+    program = f"import sys; {ends}; print(sorted(sys.modules.keys() & {{'llvmlite', 'numba'}}))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"

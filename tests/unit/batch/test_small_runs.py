@@ -41,6 +41,7 @@ EPOCH = 4
 STAMP = (1000, 7, 12345)
 BYTES_MAX = 1 << 20
 _LEASE = 64
+_BEGIN = 10
 
 
 class Made:
@@ -50,13 +51,13 @@ class Made:
         self.memory = np.frombuffer(bytearray(_LEASE) + run + bytes(7), np.uint8).copy()
         row = [_LEASE, len(run), first, EPOCH, bytes_max, joined_bytes_max, *STAMP]
         runs = np.array([row + [0] * (COLUMNS - len(row))], np.int64)
-        room = np.empty(len(run) + 4096, np.uint8)
-        refused = make_ready(self.memory, runs, room)
+        room = np.empty(_BEGIN + len(run) + 4096, np.uint8)
+        used = make_ready(self.memory, runs, room, 1, _BEGIN)
         self.outcome = int(runs[0, OUTCOME])
-        assert refused == (self.outcome == REFUSED)
+        assert used - _BEGIN == (runs[0, BYTES] if self.outcome == JOINED else 0)
         at, size = int(runs[0, AT]), int(runs[0, BYTES])
         place = room if self.outcome == JOINED else self.memory
-        self.batch = bytes(place[at : at + size]) if refused == 0 else b""
+        self.batch = bytes(place[at : at + size]) if self.outcome != REFUSED else b""
         self.told = runs[0, [BASE_OFFSET, RECORDS]].tolist()
         self.left = bytes(self.memory[_LEASE : _LEASE + len(run)])
         around = bytes(self.memory[:_LEASE]) + bytes(self.memory[_LEASE + len(run) :])
@@ -174,5 +175,5 @@ def test_whatever_lies_there_nothing_is_read_or_written_beyond_it(noise: bytes, 
     memory = np.frombuffer(bytearray(noise), np.uint8)
     row = [lease, len(noise), 0, 0, BYTES_MAX, 1 << 16, *STAMP]
     runs = np.array([row + [0] * (COLUMNS - len(row))], np.int64)
-    make_ready(memory, runs, np.empty(4096, np.uint8))
+    make_ready(memory, runs, np.empty(4096, np.uint8), 1, 0)
     assert runs[0, OUTCOME] in (REFUSED, PASSES)

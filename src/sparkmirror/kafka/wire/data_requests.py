@@ -31,6 +31,8 @@ TopicKey = bytes | str
 
 _HEADER = Struct(">hhih")
 _FETCH_HEAD = Struct(">iiibii")
+FETCH_TOPICS_AT = _FETCH_HEAD.size
+"""Where the number of topics stands in the body of a fetch request, from v15 on."""
 _FETCH_RESPONSE = Struct(">ihi")
 _PRODUCE_HEAD = Struct(">hi")
 _pack_fetch_partition = Struct(">iiqiqix").pack

@@ -24,7 +24,8 @@ from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.kafka.wire.leader_search import LeaderSearch
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
-from sparkmirror.pipeline.fetch.connection import SESSION_LOST, FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.fetch_session import SESSION_LOST
 from sparkmirror.pipeline.relay.private_memory import PrivateMemory
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,8 @@
 """Fetching from one broker: an incremental fetch session (KIP-227) over one bulk connection.
 
-`FetchSession` decides what to ask (pure); `FetchConnection` asks and receives, straight into the ring. A session allows
-one request at a time; requests without one may queue up on a connection, which a broker answers one by one. Called by
-`pipeline.fetch.reader` and `pipeline.fetch.read_ahead_connections` for the source's brokers, and for the command topic.
+`FetchConnection` asks and receives, straight into the ring. A session allows one request at a time; requests without
+one may queue up on a connection, which a broker answers one by one. Called by `pipeline.fetch.reader` and
+`pipeline.fetch.read_ahead_connections` for the source's brokers, and for the command topic.
 """
 
 import ssl
@@ -16,16 +16,12 @@ from sparkmirror.batch.header import parse_header
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire import data_requests as wire
-from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchPosition, FetchResponse, TopicKey
+from sparkmirror.kafka.wire.data_requests import FetchedPartition, FetchPosition, FetchResponse
 from sparkmirror.kafka.wire.link import Link
+from sparkmirror.pipeline.fetch.fetch_session import FetchSession, PartitionKey
 from sparkmirror.pipeline.relay.private_memory import PrivateMemory, private_memory
 from sparkmirror.pipeline.relay.ring import Ring
 
-FETCH_SESSION_ID_NOT_FOUND = 70
-INVALID_FETCH_SESSION_EPOCH = 71
-SESSION_LOST: Final = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, 106})
-"""After these codes of a whole answer the same is asked again without the session; the last is
-FETCH_SESSION_TOPIC_ID_ERROR. Any other is a refusal."""
 _NO_SESSION = -1
 REST_SECONDS: Final = 0.004
 """The pause after a small answer: the next answer brings what arrives meanwhile, for the cost of one request."""
@@ -43,8 +39,6 @@ take it and to ask for the next."""
 _SEND_SECONDS = 5.0
 _LENGTH = struct.Struct(">i")
 
-PartitionKey = tuple[TopicKey, int]
-
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
@@ -58,60 +52,6 @@ class FetchLimits:
     read_committed: bool = False
     rack: str = ""
     rest_seconds: float = REST_SECONDS
-
-
-class FetchSession:
-    """A fetch session as the broker remembers it (KIP-227): a request names only the partitions that changed."""
-
-    def __init__(self) -> None:
-        self._id = 0
-        self._epoch = 0
-        self._known: dict[PartitionKey, FetchPosition] = {}
-
-    def step(
-        self, wanted: Mapping[PartitionKey, FetchPosition], changed: Collection[PartitionKey] | None = None
-    ) -> tuple[int, int, list[FetchPosition], list[PartitionKey]]:
-        """Session id, session epoch, positions to send and partitions to forget for the next request.
-
-        `changed`, if known, are the only keys for which `wanted` may differ from the last call.
-        """
-        if self._epoch == 0:
-            self._known = dict(wanted)
-            return self._id, 0, list(wanted.values()), []
-        known = self._known
-        looked_at = [*wanted, *(key for key in known if key not in wanted)] if changed is None else changed
-        fresh: list[FetchPosition] = []
-        forgotten: list[PartitionKey] = []
-        for key in looked_at:
-            position = wanted.get(key)
-            if position is None:
-                if known.pop(key, None) is not None:
-                    forgotten.append(key)
-            elif known.get(key) != position:
-                known[key] = position
-                fresh.append(position)
-        return self._id, self._epoch, fresh, forgotten
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions that the broker may answer for."""
-        return len(self._known)
-
-    def offset_of(self, key: PartitionKey) -> int:
-        """The offset that the last request asked for; -1 for a partition that it did not name."""
-        position = self._known.get(key)
-        return -1 if position is None else position[2]
-
-    def accept(self, response: FetchResponse) -> bool:
-        """Follow the session by an answer; False when the broker lost it and the next request must be a full one."""
-        if response.error:
-            if response.error == FETCH_SESSION_ID_NOT_FOUND:
-                self._id = 0  # else the next full request closes the old session
-            self._epoch = 0
-            return False
-        self._id = response.session_id
-        self._epoch = self._epoch % 0x7FFFFFFF + 1 if response.session_id else 0
-        return True
 
 
 @dataclass(slots=True)
@@ -178,6 +118,17 @@ class FetchConnection:
         forgotten: Sequence[PartitionKey],
         bytes_max: int,
     ) -> None:
+        self.link.correlation += 1
+        self.send_frame(self._encode(session_id, session_epoch, positions, forgotten, bytes_max), bytes_max)
+
+    def _encode(
+        self,
+        session_id: int,
+        session_epoch: int,
+        positions: Sequence[FetchPosition],
+        forgotten: Sequence[PartitionKey],
+        bytes_max: int,
+    ) -> bytes:
         limits = self._limits
         body = wire.encode_fetch(
             self.version,
@@ -191,14 +142,23 @@ class FetchConnection:
             read_committed=limits.read_committed,
             rack=limits.rack,
         )
-        self.link.correlation += 1
         header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
-        self._write(b"".join(wire.frame(header, body)))
+        return b"".join(wire.frame(header, body))
+
+    def frame_without_topics(self) -> tuple[bytes, int]:
+        """A whole request of the session that names no partition, and where its number of topics stands."""
+        header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
+        whole = self._encode(self.session.id, self.session.epoch, (), (), self._limits.bytes_max)
+        return whole, _LENGTH.size + len(header) + wire.FETCH_TOPICS_AT
+
+    def send_frame(self, frame: bytes | memoryview, bytes_max: int) -> None:
+        """Send a whole request, for an answer of at most so many bytes, of the link's correlation. Raises OSError."""
+        self._write(frame)
         self._active_at = now = self._clock.monotonic()
         self._asked_at = now if not self._asked else 0.0
         self._asked.append(bytes_max)
 
-    def _write(self, request: bytes) -> None:
+    def _write(self, request: bytes | memoryview) -> None:
         """As a rule the socket takes it at once; else wait for it."""
         sock = self.link.socket
         try:

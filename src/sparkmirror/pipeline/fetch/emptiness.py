@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sparkmirror.pipeline.fetch.connection import PartitionKey
+from sparkmirror.pipeline.fetch.fetch_session import PartitionKey
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState
 
 EMPTY_SECONDS: Final = 30.0

@@ -61,10 +61,12 @@ class Extents:
         self._ring = ring
         self._ends: dict[int, _End] = {}
         self._unaccounted: dict[int, _Account] = {}
+        self.is_behind = False
+        """Whether something was announced that is not noted here yet."""
 
     def __bool__(self) -> bool:
         """Whether something was announced that no extent row accounts for yet."""
-        return bool(self._unaccounted)
+        return bool(self._unaccounted) or self.is_behind
 
     def open(self, fetch_state: PartitionFetchState, run: Run) -> None:
         """The run goes as a row."""
@@ -84,12 +86,22 @@ class Extents:
         announcement = _new_tuple(Announcement, (*told, lease, max_timestamp, high_watermark, fetched_at_ms))
         if not announcer.announce(announcement):
             return False
-        self._ends[slot] = (next_offset, leader_epoch, turns)
+        self.note(fetch_state, run, high_watermark, fetched_at_ms)
+        return True
+
+    def is_continued(self, fetch_state: PartitionFetchState, epoch: int) -> bool:
+        """Whether a run of that leader epoch continues the partition's extent."""
+        end = (fetch_state.offset, epoch, fetch_state.lineage.turns)
+        return self._ends.get(fetch_state.slot) == end
+
+    def note(self, fetch_state: PartitionFetchState, run: Run, high_watermark: int, fetched_at_ms: int) -> None:
+        """The run was announced, or several that count as one, with the times of the oldest."""
+        slot, turns = fetch_state.slot, fetch_state.lineage.turns
+        self._ends[slot] = (run.next_offset, run.leader_epoch, turns)
         account = self._unaccounted.get(slot)
         if account is None:
             account = self._unaccounted[slot] = _Account(fetch_state.partition, run, turns)
         account.add(run, high_watermark, fetched_at_ms)
-        return True
 
     def take_rows(self) -> list[Row]:
         """The extent rows that account for what was announced since the last call."""

@@ -15,7 +15,7 @@ from sparkmirror.kafka.wire.data_requests import FetchPosition
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from sparkmirror.pipeline.fetch.absences import Absences
-from sparkmirror.pipeline.fetch.connection import PartitionKey
+from sparkmirror.pipeline.fetch.fetch_session import PartitionKey
 from sparkmirror.pipeline.fetch.loss import Loss
 from sparkmirror.pipeline.relay.ring import slot_count
 
@@ -271,6 +271,15 @@ class Partitions:
     def by_key(self, node: int, *, by_id: bool) -> Mapping[PartitionKey, PartitionFetchState]:
         home = self._home(node, by_id=by_id)
         self._file_changed()
+        return home.fetch_states
+
+    def asked_of(self, node: int) -> Mapping[PartitionKey, PartitionFetchState] | None:
+        """The partitions of a broker; None where a change of what is asked of it is not sent yet, or time may bring
+        one."""
+        self._file_changed()
+        home = self._homes.get(node)
+        if home is None or home.changed or self.await_time or any(one.node == node for one in self._unasked):
+            return None
         return home.fetch_states
 
     def leaderless(self, now: float) -> list[PartitionFetchState]:

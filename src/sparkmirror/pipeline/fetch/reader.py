@@ -33,6 +33,7 @@ from sparkmirror.pipeline.fetch.homes import Homes
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions
+from sparkmirror.pipeline.fetch.plain_answers import PlainAnswers
 from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
 from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
@@ -80,6 +81,7 @@ class TaskReader:
         committed = options.limits.read_committed
         self._response_reader = FetchResponseReader(self._ring, self._bounds.ask, read_committed=committed)
         self._homes = Homes(self._response_reader)
+        self._plain = PlainAnswers(self._ring, self._partitions, self._response_reader)
         self._lanes = ReadAheadConnections(
             self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,
             self._response_reader, self._partitions, self._selector, self._has_credit,
@@ -117,6 +119,7 @@ class TaskReader:
     def _close(self, rows: list[Row], stages: int) -> list[Row]:
         """A batch of rows for Spark, to pass so many stages. What accounts for announcements comes first: rows behind
         it may go back."""
+        self._plain.settle()
         self._ring.note_given(is_awaited=bool(rows))
         rows = [*self._response_reader.extents.take_rows(), *rows]
         if self._options.propose is not None:
@@ -155,6 +158,7 @@ class TaskReader:
 
     def _tend(self) -> float:
         """Look after everything. Returns for how many seconds to wait."""
+        self._plain.settle()
         self._tend_at = time.monotonic() + (_TEND_SECONDS if self._partitions.await_time else _CALM_TEND_SECONDS)
         self._watch_peer()
         for order in self._ring.slot_orders(self._partitions.slots):
@@ -211,6 +215,7 @@ class TaskReader:
 
     def _serve(self, what: Any) -> None:
         if not isinstance(what, int):
+            self._plain.settle()
             self._tend_at = 0.0
         if what == _WAKE:
             self._ring.drain_wake()
@@ -293,12 +298,12 @@ class TaskReader:
         if now >= connection.link.reauthenticate_at:
             self._drop(node)
             return
-        wanted = self._partitions.wanted(node, by_id=connection.by_id, now=now)
-        if not wanted:
-            return
         try:
             bytes_max = self._throttle.bytes_max(self._options.limits.bytes_max)
-            connection.send(wanted, bytes_max, self._partitions.take_changes(node))
+            if not self._plain.ask(node, bytes_max):
+                wanted = self._partitions.wanted(node, by_id=connection.by_id, now=now)
+                if wanted:
+                    connection.send(wanted, bytes_max, self._partitions.take_changes(node))
         except OSError:
             self._drop(node)
 
@@ -329,19 +334,20 @@ class TaskReader:
             if connection.starved and not was_starved:
                 self._selector.unregister(connection.link.socket)
             if frame is not None:
-                self._response_reader.take_frame(node, connection, frame, self._partitions)
-                self._lanes.recruit(node, connection.link)
+                if not self._plain.take(node, connection, frame):
+                    self._plain.settle()
+                    self._response_reader.take_frame(node, connection, frame, self._partitions)
+                    self._lanes.recruit(node, connection.link)
                 self._ask(node)
         except OSError:
             self._drop(node)
         except ProtocolError as problem:
-            self._response_reader.report(
-                [fetch_state for fetch_state in self._partitions if fetch_state.node == node], str(problem)
-            )
+            self._response_reader.report([one for one in self._partitions if one.node == node], str(problem))
             self._drop(node)
 
     def _drop(self, node: int) -> None:
         """Close a broken connection; the leaders of its partitions are looked up again."""
+        self._plain.settle()
         self._tend_at = 0.0
         connection = self._connections.pop(node)
         with suppress(KeyError):  # a starved connection is not watched

@@ -12,16 +12,20 @@ from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.errors import LEADER_MOVED, error_name
 from sparkmirror.kafka.wire.data_requests import FetchedPartition
 from sparkmirror.model import NO_EPOCH
-from sparkmirror.pipeline.fetch.connection import SESSION_LOST, FetchConnection, Frame, PartitionKey
+from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame
 from sparkmirror.pipeline.fetch.emptiness import Emptiness
 from sparkmirror.pipeline.fetch.extents import Extents
+from sparkmirror.pipeline.fetch.fetch_session import SESSION_LOST, PartitionKey
 from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, judge_empty, judge_untaken
 from sparkmirror.pipeline.fetch.open_ends import OpenEnds, is_held_back
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.runs import (
+    AHEAD_MAX,
     MANY_BATCHES_MIN,
     MANY_BYTES_MIN,
     Run,
+    implausible,
+    last_plausible,
     split_by_epoch,
     summarize,
     summarize_committed,
@@ -37,8 +41,6 @@ ANNOUNCED_RESPONSE_BYTES_MAX = 1 << 20
 """A busy mirror that is caught up has answers of some 100 KB. Did they go as rows, they would come later than what is
 announced, the next would be larger, and so it would stay."""
 _BACKOFF_SECONDS = 0.3
-_AHEAD_MAX = 1 << 31
-"""The most offsets that one batch can span."""
 SMALL_BATCHES_MAX = 1_000_000
 _OFFSET_OUT_OF_RANGE = 1
 _ADVICE = {
@@ -76,6 +78,11 @@ class FetchResponseReader:
         self._emptiness = Emptiness()
         self._open_ends = OpenEnds(read_committed=read_committed)
         self._small_batches = 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is watched that any answer may tell of."""
+        return not (self._emptiness or self._open_ends)
 
     def take_rows(self) -> list[Row]:
         rows, self.rows = self.rows, []
@@ -141,7 +148,7 @@ class FetchResponseReader:
         epochs, end = fetch_state.lineage.epochs, fetched.high_watermark
         epoch = epochs[-1][0] if epochs else NO_EPOCH
         run = summarize_plain(answer.buffer, fetched.start, fetched.stop, fetch_state.offset, epoch)
-        if run is None or run.next_offset > end + _AHEAD_MAX or end < 0:
+        if run is None or run.next_offset > end + AHEAD_MAX or end < 0:
             return False
         lease = answer.region + run.start
         if not self.extents.announce(fetch_state, run, end, lease, answer.fetched_at_ms):
@@ -191,12 +198,12 @@ class FetchResponseReader:
             return []
         try:
             runs = _runs(buffer, fetched, fetch_state)
-            reason = _implausible(runs, fetched)
+            reason = implausible(runs, fetched)
         except ProtocolError as problem:
             runs, reason = [], str(problem)
         if runs and not reason:
             return runs
-        sound = whole_batches(buffer, fetched.start, fetched.stop, _last_plausible(fetched))
+        sound = whole_batches(buffer, fetched.start, fetched.stop, last_plausible(fetched))
         if sound:
             return _runs(buffer, fetched._replace(stop=fetched.start + sound), fetch_state)
         reason = reason or f"the batch is longer than the {fetched.stop - fetched.start} bytes that came"
@@ -348,19 +355,6 @@ class FetchResponseReader:
                 fetch_state.fault = reason
                 where = fetch_state.partition
                 self.rows.append(Row(FAULT, where.topic, where.partition, payload=reason.encode()))
-
-
-def _implausible(runs: list[Run], fetched: FetchedPartition) -> str:
-    """A base offset far beyond the log's end is damage, which no checksum covers."""
-    if runs and runs[-1].next_offset > _last_plausible(fetched) >= 0:
-        return f"a batch claims offsets up to {runs[-1].next_offset}, where the end is {fetched.high_watermark}"
-    return ""
-
-
-def _last_plausible(fetched: FetchedPartition) -> int:
-    """The last offset that the answer can reach, -1 for no bound. A broker reads records after it has noted the end, so
-    those of a busy partition may lie a little beyond it."""
-    return fetched.high_watermark + _AHEAD_MAX if fetched.high_watermark >= 0 else -1
 
 
 def _runs(buffer: memoryview, fetched: FetchedPartition, fetch_state: PartitionFetchState) -> list[Run]:

@@ -26,13 +26,15 @@ from sparkmirror.batch.headers import (
     read_headers,
 )
 from sparkmirror.batch.loading import kernels_loaded
-from sparkmirror.kafka.wire.data_requests import AbortedTransaction
+from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition
 from sparkmirror.model import NO_EPOCH
 
 MANY_BATCHES_MIN = 1000
 MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
 """Above this size a kernel is faster than the loop, if kernels are loaded already (see `pipeline.fetch.responses`)."""
 
+AHEAD_MAX = 1 << 31
+"""The most offsets that one batch can span."""
 
 _LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _unpack_header = HEADER.unpack_from
@@ -190,6 +192,19 @@ def split_by_epoch(buffer: memoryview, run: Run, known: int) -> list[Run]:
     _append(runs, summarize(buffer, segment, run.stop, _reached(runs, run.first_offset), None))
     runs[-1] = runs[-1]._replace(next_offset=run.next_offset)
     return runs
+
+
+def implausible(runs: list[Run], fetched: FetchedPartition) -> str:
+    """A base offset far beyond the log's end is damage, which no checksum covers."""
+    if runs and runs[-1].next_offset > last_plausible(fetched) >= 0:
+        return f"a batch claims offsets up to {runs[-1].next_offset}, where the end is {fetched.high_watermark}"
+    return ""
+
+
+def last_plausible(fetched: FetchedPartition) -> int:
+    """The last offset that the answer can reach, -1 for no bound. A broker reads records after it has noted the end, so
+    those of a busy partition may lie a little beyond it."""
+    return fetched.high_watermark + AHEAD_MAX if fetched.high_watermark >= 0 else -1
 
 
 def _append(runs: list[Run], run: Run | None) -> None:

@@ -8,24 +8,24 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparkmirror.batch.loading import kernels_pay
-from sparkmirror.batch.machine_code import Bytes, Integers
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.pipeline.relay.ring import RingPeer
 
 _RUN_SECONDS: Final = 20e-6
 _OFTEN_SECONDS: Final = 0.1
 """Runs that come seldom do not count: an idle mirror has no use for kernels."""
-_ROOM_BYTES_MIN: Final = 4096
+_GROWTH_BYTES: Final = 4096
 """Beyond the bytes of what is joined: a record may become some bytes longer."""
+_ROOM_BYTES: Final = 256 << 10
+_ROWS: Final = 64
 _ROW: Final = struct.Struct("9q48x")
 _ANSWER: Final = struct.Struct("72x6q")
 _COLUMNS: Final = _ROW.size // 8
 _REFUSED: Final = 0
 _JOINED: Final = 2
-
-_Make = Callable[[Bytes, Integers, Bytes], int]
 
 
 class Asked(NamedTuple):
@@ -59,9 +59,10 @@ class ReadyBatches:
     def __init__(self, peer: RingPeer | None, clock: Clock = SYSTEM_CLOCK) -> None:
         self._peer = peer
         self._clock = clock
-        self._make: _Make | None = None
-        self._table = np.empty((0, _COLUMNS), np.int64)
-        self._room = np.empty(_ROOM_BYTES_MIN, np.uint8)
+        self._make: Callable[[int, int], int] | None = None
+        self._table: NDArray[np.int64] = np.empty((_ROWS, _COLUMNS), np.int64)
+        self._room: NDArray[np.uint8] = np.empty(_ROOM_BYTES, np.uint8)
+        self._used_bytes = 0
         self._noted_at = 0.0
 
     @property
@@ -73,35 +74,42 @@ class ReadyBatches:
         now = self._clock.monotonic()
         is_often, self._noted_at = now - self._noted_at < _OFTEN_SECONDS, now
         if is_often and kernels_pay(_RUN_SECONDS * runs):
-            from sparkmirror.batch.small_runs import make_ready
+            self.load()
 
-            self._make = make_ready
+    def load(self) -> None:
+        """Use compiled code from here on; waits for it where it is not loaded."""
+        from sparkmirror.batch.machine_code import bind
+        from sparkmirror.batch.small_runs import make_ready
+
+        assert self._peer is not None, "it works in the reader's memory"
+        self._make = bind(make_ready, self._peer.bytes, self._table, self._room)
 
     def make(self, asked: Sequence[Asked], joined_bytes: int) -> list[ReadyBatch | None]:
         """A batch of each run; None for one that is not usual, which is as it was. `joined_bytes` is the size of all
         runs that may have several batches. What passes is stamped where it lies."""
-        peer, make = self._peer, self._make
-        assert peer is not None and make is not None, "compiled code is loaded, and works in the reader's memory"
-        if len(asked) > len(self._table):
-            self._table = np.empty((2 * len(asked), _COLUMNS), np.int64)
-        if joined_bytes + _ROOM_BYTES_MIN > len(self._room):
-            self._room = np.empty(joined_bytes + _ROOM_BYTES_MIN, np.uint8)
-        ring_bytes, room = peer.ring_bytes, self._room
-        table = self._table[: len(asked)]
-        words = table.data.cast("B")
+        make = self._have_room(len(asked), joined_bytes)
+        peer, room = self._peer, self._room.data
+        assert peer is not None, "it works in the reader's memory"
+        ring_bytes, words = peer.ring_bytes, self._table.data.cast("B")
         for row, (lease, *rest) in enumerate(asked):
             _ROW.pack_into(words, row * _ROW.size, lease % ring_bytes, *rest)
-        make(peer.bytes, table, room)
+        self._used_bytes = make(len(asked), self._used_bytes)
         found: list[ReadyBatch | None] = []
-        for outcome, at, size, base_offset, records, codec in _ANSWER.iter_unpack(words):
+        for outcome, at, size, base_offset, records, codec in _ANSWER.iter_unpack(words[: len(asked) * _ROW.size]):
             if outcome == _REFUSED:
                 found.append(None)
-            elif outcome == _JOINED:
-                found.append(ReadyBatch(room.data[at : at + size], base_offset, records, codec))
-                self._room = _NO_ROOM
             else:
-                found.append(ReadyBatch(peer.data[at : at + size], base_offset, records, codec))
+                memory = room if outcome == _JOINED else peer.data
+                found.append(ReadyBatch(memory[at : at + size], base_offset, records, codec))
         return found
 
-
-_NO_ROOM: Final = np.empty(0, np.uint8)
+    def _have_room(self, runs: int, joined_bytes: int) -> Callable[[int, int], int]:
+        """The kernel, with room for so many runs, of which so many bytes may be joined. A room that is used up is freed
+        when no batch lies in it any more."""
+        needed_bytes = joined_bytes + _GROWTH_BYTES
+        if runs > len(self._table) or self._used_bytes + needed_bytes > len(self._room):
+            self._table = np.empty((max(runs, len(self._table)), _COLUMNS), np.int64)
+            self._room, self._used_bytes = np.empty(max(needed_bytes, _ROOM_BYTES), np.uint8), 0
+            self.load()
+        assert self._make is not None, "it is loaded"
+        return self._make

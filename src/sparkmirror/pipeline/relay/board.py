@@ -12,6 +12,9 @@ import struct
 import threading
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 ENTRIES: Final = 1024
 _ENTRY: Final = struct.Struct("<4I6q")
 _ENTRY_BYTES: Final = _ENTRY.size
@@ -66,12 +69,33 @@ class Announcer:
     def __init__(self, memory: memoryview) -> None:
         self._memory = memory
         self._words = memory.cast("Q")
+        self._entries: NDArray[np.uint8] | None = None
         self.announced = 0
 
     @property
     def is_listened_to(self) -> bool:
         """Whether the writer takes announcements."""
         return bool(self._words[_LISTENS])
+
+    @property
+    def free(self) -> int:
+        """How many entries the board has room for."""
+        return ENTRIES - self.unheard
+
+    @property
+    def entries(self) -> NDArray[np.uint8]:
+        """Where compiled code writes entries: that of number n begins at the nth place, round and round. Its
+        memory stays while a caller holds it."""
+        if self._entries is None or len(self._entries) != ENTRIES * _ENTRY_BYTES:
+            self._entries = np.frombuffer(self._memory[:], np.uint8, ENTRIES * _ENTRY_BYTES, _ENTRIES_AT)
+        return self._entries
+
+    def count(self, entries: int) -> None:
+        """So many entries were written behind those that are announced."""
+        if not _KEEPS_ORDER:
+            fence()  # they are whole before they count
+        self.announced += entries
+        self._words[_ANNOUNCED] = self.announced
 
     @property
     def unheard(self) -> int:

@@ -90,6 +90,7 @@ class Ring(Regions):
         self._slot_changes = 0
         self._slot_seen: dict[int, int] = {}
         self._inline_sent = 0
+        self._bytes: NDArray[np.uint8] | None = None
         self._given = 0
         self.awaited = 0
         """How many batches of rows the writer must have taken before what is announced from here on."""
@@ -102,6 +103,13 @@ class Ring(Regions):
     def slice(self, start: int, size: int) -> memoryview:
         offset = start % self.ring_bytes
         return self.data[offset : offset + size]
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """All of the ring, for compiled code. Its memory stays while a caller holds it."""
+        if self._bytes is None:
+            self._bytes = np.frombuffer(self.data[:], np.uint8)
+        return self._bytes
 
     def collect(self) -> None:
         """Free the regions whose leases the writer has given back."""
@@ -252,9 +260,9 @@ class RingPeer:
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """All of the ring, for compiled code. The ring cannot be closed while a caller holds it."""
+        """All of the ring, for compiled code. Its memory stays while a caller holds it."""
         if self._bytes is None:
-            self._bytes = np.frombuffer(self.data, np.uint8)
+            self._bytes = np.frombuffer(self.data[:], np.uint8)
         return self._bytes
 
     @property
@@ -331,7 +339,6 @@ class RingPeer:
     def close(self) -> None:
         self._words.release()
         self.listener.close()
-        self._bytes = None
         self.data.release()
         with contextlib.suppress(BufferError):
             self._map.close()

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from sparkmirror.kafka.wire.data_requests import FetchPosition, FetchResponse
-from sparkmirror.pipeline.fetch.connection import (
+from sparkmirror.pipeline.fetch.fetch_session import (
     FETCH_SESSION_ID_NOT_FOUND,
     INVALID_FETCH_SESSION_EPOCH,
     FetchSession,

@@ -12,7 +12,7 @@ from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire.data_requests import FetchPosition, FetchResponse
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import NO_TOPIC_ID, TopicPartition
-from sparkmirror.pipeline.fetch.connection import FetchSession, PartitionKey
+from sparkmirror.pipeline.fetch.fetch_session import FetchSession, PartitionKey
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 
 TOPIC = UUID(int=7)

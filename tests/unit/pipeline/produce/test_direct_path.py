@@ -10,7 +10,6 @@ import pytest
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.batch.small_runs import make_ready
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.link import Link
@@ -148,7 +147,7 @@ class Task:
 def task(request: pytest.FixtureRequest) -> Iterator[Task]:
     made = Task()
     if request.param == "compiled":
-        made.parts.direct._ready._make = make_ready
+        made.parts.direct._ready.load()
     yield made
     made.close()
 
