@@ -29,6 +29,8 @@ UNUSUAL: Final = -1
 _ROW, _START, _STOP, _NEXT, _BATCHES, _RECORDS, _LATEST, _END = range(8)
 FOUND_COLUMNS: Final = 8
 _ENTRY_BYTES: Final = 64
+_ENTRY_RECORDS_MAX: Final = (1 << 32) - 1
+"""Damaged headers may claim more."""
 _AHEAD_MAX: Final = 1 << 31
 _RUN_BYTES_MAX: Final = 64_000
 """Above, `pipeline.fetch.runs` has another kernel."""
@@ -85,6 +87,8 @@ def _walk(buffer: Bytes, at: Int64, stop: Int64, row: Integers, found: Integers)
         found[_RECORDS] += count
         found[_LATEST] = max(found[_LATEST], big_endian(buffer, at - length - LOG_OVERHEAD_BYTES + 35, 8))
     found[_STOP], found[_NEXT] = at, following
+    if found[_RECORDS] > _ENTRY_RECORDS_MAX:
+        return False
     return bool(found[_BATCHES] > 0 and following <= found[_END] + _AHEAD_MAX)
 
 

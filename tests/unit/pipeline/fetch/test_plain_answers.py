@@ -34,6 +34,7 @@ from sparkmirror.pipeline.relay.schema import Row
 TOPICS = {"orders": UUID(int=1 << 100), "wide": UUID(int=(1 << 127) + 5)}
 EPOCH = 4
 SESSION = 77
+ABSURD = (1 << 31) - 1
 WHERE = [TopicPartition("orders", 0), TopicPartition("orders", 3), TopicPartition("wide", 0), TopicPartition("wide", 1)]
 
 
@@ -47,7 +48,7 @@ class Told(NamedTuple):
 
 UNUSUAL = [
     "error", "aborted", "nearer", "tagged", "hole", "epoch", "control", "old", "cut", "below", "open", "behind",
-    "large", "no magic",
+    "large", "no magic", "absurd",
 ]  # fmt: skip
 
 
@@ -55,12 +56,15 @@ def records_of(told: Told, offset: int) -> tuple[bytes, int]:
     """The bytes, and the next offset."""
     data = bytearray()
     at = offset + (2 if told.unusual == "hole" else -1 if told.unusual == "below" else 0)
-    for count in told.batches:
+    for count in (1, 1, 1) if told.unusual == "absurd" else told.batches:
         value = bytes(70_000) if told.unusual == "large" else bytes(told.size)
         made = bytearray(encode_batch([(None, value)] * count, base_offset=at, timestamp=1000 + at))
         made[12:16] = (EPOCH + (told.unusual == "epoch")).to_bytes(4, "big")
         made[22] |= CONTROL if told.unusual == "control" else 0
         made[16] = {"old": 1, "no magic": 9}.get(told.unusual, 2)
+        if told.unusual == "absurd":  # so many records that no entry of the board can name them
+            count = ABSURD
+            made[23:27], made[57:61] = (count - 1).to_bytes(4, "big"), count.to_bytes(4, "big")
         data += made
         at += count
     if told.unusual == "cut" and told.batches:
