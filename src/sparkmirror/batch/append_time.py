@@ -20,15 +20,15 @@ from sparkmirror.batch.header import (
     BatchHeader,
 )
 
-_RECORDS_MAX: Final = 16
-_BYTES_MAX: Final = 64 << 10
+SETTLED_RECORDS_MAX: Final = 16
+SETTLED_BYTES_MAX: Final = 64 << 10
 """More is better rebuilt by kernels, together with what waits behind it."""
 _OTHERWISE: Final = CODEC_MASK | DELETE_HORIZON
 _CHANGED: Final = struct.Struct(">hiq")
 """From the attributes to the base timestamp, with the last offset's delta between them."""
 _UNCHANGED: Final = crc32c.value(bytes(_CHANGED.size))
 _CRC: Final = struct.Struct(">I")
-_CRC_AT: Final = ATTRIBUTES_AT - _CRC.size
+CRC_AT: Final = ATTRIBUTES_AT - _CRC.size
 _LENGTH_BYTES_MAX: Final = 5
 _new_tuple = tuple.__new__
 
@@ -36,7 +36,7 @@ _new_tuple = tuple.__new__
 def settle_append_time(batch: memoryview, header: BatchHeader) -> BatchHeader | None:
     """Change the batch, of magic 2, whose header is `header`. Returns its new header; None, and nothing is changed, for
     a batch that has to be rebuilt: also one whose checksum is wrong, where that has to be computed again."""
-    if header.records_count > _RECORDS_MAX or len(batch) > _BYTES_MAX or header.max_timestamp < 0:
+    if header.records_count > SETTLED_RECORDS_MAX or len(batch) > SETTLED_BYTES_MAX or header.max_timestamp < 0:
         return None
     times = None if header.attributes & _OTHERWISE else _find_times(batch, header.records_count)
     if times is None:
@@ -57,7 +57,7 @@ def settle_append_time(batch: memoryview, header: BatchHeader) -> BatchHeader | 
         change = _CHANGED.pack(header.attributes ^ attributes, 0, header.base_timestamp ^ time_ms)
         tail_bytes = len(batch) - ATTRIBUTES_AT - len(change)
         checksum = header.crc ^ crc32c.advance(crc32c.value(change) ^ _UNCHANGED, tail_bytes)
-    _CRC.pack_into(batch, _CRC_AT, checksum)
+    _CRC.pack_into(batch, CRC_AT, checksum)
     offset, length, epoch, magic, _, _, last, _, latest_ms, *rest = header
     return _new_tuple(
         BatchHeader, (offset, length, epoch, magic, checksum, attributes, last, time_ms, latest_ms, *rest)

@@ -23,6 +23,9 @@ value: Callable[[bytes], int] = google_crc32c.value
 extend: Callable[[int, bytes], int] = google_crc32c.extend
 """`extend(value(a), b) == value(a + b)`."""
 
+POLYNOMIAL = 0x82F63B78
+"""Castagnoli's, its bits reversed."""
+
 Matrix: TypeAlias = tuple[int, ...]  # 32 words: the image of each bit
 Tables: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # the image of each byte of a word, lowest first
 

@@ -20,6 +20,8 @@ HEADER_BYTES = HEADER.size
 LOG_OVERHEAD_BYTES = 12
 """Base offset and length: what `batch_length` does not count."""
 MAGIC = 2
+AHEAD_MAX = 1 << 31
+"""The most offsets that one batch can span."""
 ATTRIBUTES_AT = 21
 """The checksum covers everything from here on."""
 NO_PRODUCER_ID = -1
@@ -31,8 +33,8 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-_LATEST_AT = 35
-_PRODUCER_AT = 43
+LATEST_AT = 35
+PRODUCER_AT = 43
 _LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _JUDGED = APPEND_TIME | DELETE_HORIZON | CODEC_MASK
 _PASSABLE = frozenset(range(5))  # neither of both bits, and one of the five codecs
@@ -144,7 +146,7 @@ def parse_header(buffer: memoryview | bytes | bytearray, position: int) -> Batch
 
 def latest_ms(batch: memoryview) -> int:
     """The `max_timestamp` of one batch of magic 2."""
-    moment: int = _LATEST.unpack_from(batch, _LATEST_AT)[0]
+    moment: int = _LATEST.unpack_from(batch, LATEST_AT)[0]
     return moment
 
 
@@ -257,7 +259,7 @@ def stamp(
     unchanged_bytes = batch_length + LOG_OVERHEAD_BYTES - _UNCHANGED_HEAD_BYTES
     crc = header[4] ^ crc32c.advance(crc32c.value(changes) ^ _CHANGES_ZERO_CRC, unchanged_bytes)
     _pack_head_into(buffer, position, 0, batch_length, -1, MAGIC, crc, attributes)
-    _pack_producer_into(buffer, position + _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _pack_producer_into(buffer, position + PRODUCER_AT, producer_id, producer_epoch, base_sequence)
 
 
 def write_header(

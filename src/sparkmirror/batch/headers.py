@@ -27,6 +27,10 @@ POSITION, TOTAL_BYTES, BASE_OFFSET, NEXT_OFFSET, LEADER_EPOCH, MAGIC_NUMBER = ra
 CRC, ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, RECORDS = range(6, 12)
 COLUMNS = 12
 
+MANY_BATCHES_MIN = 1000
+MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
+"""Above this size a kernel is faster than the loop, where kernels are loaded."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Headers:

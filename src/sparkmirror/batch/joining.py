@@ -30,8 +30,8 @@ from sparkmirror.errors import ContentTooLarge, ProtocolError
 
 JOINED_BYTES_MAX: Final = 64 << 10
 """Of the batches that become one."""
-_BATCH_BYTES_MAX: Final = 16 << 10
-_RECORDS_MAX: Final = 16
+BATCH_BYTES_MAX: Final = 16 << 10
+JOINED_RECORDS_MAX: Final = 16
 """Of one batch: to move more takes longer than a batch of their own."""
 _CONTENT_BYTES_MAX: Final = 256 << 10
 _CODECS: Final = frozenset({Codec.NONE, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD})
@@ -54,8 +54,8 @@ def may_join(header: BatchHeader) -> bool:
     """Whether such a batch is small enough to be moved into another one, or to take others in."""
     return (
         header.magic == MAGIC
-        and header.records_count <= _RECORDS_MAX
-        and header.batch_length < _BATCH_BYTES_MAX
+        and header.records_count <= JOINED_RECORDS_MAX
+        and header.batch_length < BATCH_BYTES_MAX
         and not header.attributes & _OTHERWISE
         and header.attributes & CODEC_MASK in _CODECS
     )

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkmirror.batch.columns import HEADERS_BYTES, HEADERS_START, KEY_BYTES, KEY_START, VALUE_BYTES, VALUE_START
+from sparkmirror.batch.compiled_numbers import big_endian, read_varint, varint_bytes, write_varint
+from sparkmirror.batch.crc import POLYNOMIAL
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER_BYTES, LOG_OVERHEAD_BYTES
 from sparkmirror.batch.headers import (
     ATTRIBUTES,
@@ -57,7 +59,7 @@ def _crc_tables() -> NDArray[np.uint32]:
     for byte in range(256):
         remainder = byte
         for _ in range(8):
-            remainder = remainder >> 1 ^ (0x82F63B78 if remainder & 1 else 0)
+            remainder = remainder >> 1 ^ (POLYNOMIAL if remainder & 1 else 0)
         tables[0, byte] = remainder
     for place in range(1, 8):
         tables[place] = tables[place - 1] >> 8 ^ tables[0, tables[place - 1] & 0xFF]
@@ -65,14 +67,6 @@ def _crc_tables() -> NDArray[np.uint32]:
 
 
 _CRC = _crc_tables()
-
-
-@part
-def big_endian(buffer: Bytes, at: Int64, size: Int64) -> Int64:
-    number = np.int64(np.int8(buffer[at]))
-    for index in range(1, size):
-        number = number << 8 | buffer[at + index]
-    return number
 
 
 @part
@@ -166,20 +160,6 @@ def find_wrong_checksum(buffer: Bytes, table: Integers, max_bytes: int) -> int:
         if size <= max_bytes and crc32c(buffer, at + ATTRIBUTES_AT, at + size) != table[index, CRC]:
             return index
     return -1
-
-
-@part
-def read_varint(content: Bytes, at: Int64, stop: Int64, bytes_max: Int64) -> tuple[Int64, Int64]:
-    """A zigzag number and where it ends; the end is -1 where it has none within `bytes_max` bytes and `stop`."""
-    if at < stop and content[at] < 0x80:
-        return np.int64(content[at] >> 1) ^ -np.int64(content[at] & 1), at + 1
-    number = np.uint64(0)
-    for index in range(min(bytes_max, stop - at)):
-        byte = np.uint64(content[at + index])
-        number |= (byte & np.uint64(0x7F)) << np.uint64(7 * index)
-        if byte < np.uint64(0x80):
-            return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)), at + index + 1
-    return np.int64(0), -1
 
 
 @part
@@ -322,16 +302,6 @@ def read_record_headers(content: Bytes, places: Places, first: Places, edges: Pl
 
 
 @part
-def varint_bytes(number: Int64) -> Int64:
-    rest = np.uint64(number << 1 ^ number >> 63)
-    size = 1
-    while rest > np.uint64(0x7F):
-        rest >>= np.uint64(7)
-        size += 1
-    return size
-
-
-@part
 def _body_bytes(timestamp_delta: Int64, offset_delta: Int64, places: Places, record: Int64) -> Int64:
     """The size of a record without its own length."""
     size = 1 + varint_bytes(timestamp_delta) + varint_bytes(np.int64(offset_delta))
@@ -352,17 +322,6 @@ def measure_records(timestamps: Integers, places: Places, first: int, limit_byte
             return index, content_bytes
         content_bytes += size
     return timestamps.shape[0], content_bytes
-
-
-@part
-def write_varint(room: Bytes, at: Int64, number: Int64) -> Int64:
-    rest = np.uint64(number << 1 ^ number >> 63)
-    while rest > np.uint64(0x7F):
-        room[at] = np.uint8(rest & np.uint64(0x7F) | np.uint64(0x80))
-        rest >>= np.uint64(7)
-        at += 1
-    room[at] = np.uint8(rest)
-    return at + 1
 
 
 @part

@@ -5,8 +5,11 @@ Asked by the reader and the sender, whose loops must not stand still for so long
 
 import sys
 import time
+from math import inf
 from threading import Thread
 from typing import Final
+
+from sparkmirror.clock import SYSTEM_CLOCK, Clock
 
 _WAIT_SECONDS_MAX: Final = 2.0
 """Loading takes less even beside others; what takes longer is compiling, which happens once on a machine."""
@@ -14,6 +17,9 @@ _WAIT_SECONDS_MAX: Final = 2.0
 
 _WORTH_SECONDS: Final = 0.1
 """More than loading costs; and each process that has loaded them needs some 30 MB more."""
+
+
+_OFTEN_SECONDS: Final = 0.1
 
 
 class _Loading:
@@ -54,12 +60,27 @@ def kernels_ready() -> bool:
 
 def kernels_pay(seconds: float) -> bool:
     """As `kernels_ready`, for work that takes so many seconds without them: loading begins when the work of this
-    process, all in all, has come to what loading costs. A mirror that is caught up gets there in seconds at 1,000
-    records/s, in minutes at 50, and never where records come less often than ten times a second."""
+    process, all in all, has come to what loading costs."""
     if _loading.has_begun:
         return kernels_ready()
     _loading.spent_seconds += seconds
     return _loading.spent_seconds >= _WORTH_SECONDS and kernels_ready()
+
+
+class OftenDone:
+    """Work that counts for `kernels_pay` only where it is done ten times a second and more: so a mirror that is caught
+    up loads kernels in seconds at 1,000 records/s, in minutes at 50, and an idle one, which has no use for them, never.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._done_at = -inf
+
+    def kernels_pay(self, seconds: float) -> bool:
+        """As the function, for work that was done now."""
+        now = self._clock.monotonic()
+        is_often, self._done_at = now - self._done_at < _OFTEN_SECONDS, now
+        return is_often and kernels_pay(seconds)
 
 
 def kernels_soon() -> bool:

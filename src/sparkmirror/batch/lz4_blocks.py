@@ -13,10 +13,11 @@ Source: the LZ4 block format and frame format 1.6.1, `org.apache.kafka.common.co
 
 import numpy as np
 
+from sparkmirror.batch.compiled_numbers import put_little_endian, varint_bytes, write_varint
 from sparkmirror.batch.content_size import LZ4_MAGIC, LZ4_RAW
 from sparkmirror.batch.header import HEADER_BYTES
 from sparkmirror.batch.headers import BASE_TIMESTAMP, POSITION, RECORDS, TOTAL_BYTES
-from sparkmirror.batch.kernels import FINE, WRONG_END, copy_bytes, read_body, read_start, varint_bytes, write_varint
+from sparkmirror.batch.kernels import FINE, WRONG_END, copy_bytes, read_body, read_start
 from sparkmirror.batch.machine_code import (
     BYTES,
     INTEGER,
@@ -285,13 +286,6 @@ def _pack(fresh: Bytes, size: Int64, matches: Integers, found: Int64, edges: Int
     return _write_literals(room, at, fresh, anchor, size - anchor, 0)
 
 
-@part
-def _write_u32(room: Bytes, at: Int64, number: Int64) -> Int64:
-    for place in range(4):
-        room[at + place] = np.uint8(number >> 8 * place & 0xFF)
-    return at + 4
-
-
 @kernel(BYTES, TABLE, INTEGER, ROOM, ROOM, ROOM, TABLE, TABLE, PLACES, results=5)
 def splice(
     buffer: Bytes,
@@ -335,9 +329,9 @@ def splice(
             end = _pack(fresh, written, matches, found, edges, room, end)
         if not found or end - at - 4 >= written:
             end = copy_bytes(room, at + 4, fresh, 0, written)
-            _write_u32(room, at, written | _RAW)
+            put_little_endian(room, at, written | _RAW, 4)
         else:
-            _write_u32(room, at, end - at - 4)
+            put_little_endian(room, at, end - at - 4, 4)
         if end > limit_bytes:
             return row, at, largest, content_bytes, latest_ms
         at = end

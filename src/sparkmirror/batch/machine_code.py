@@ -118,15 +118,24 @@ class _Kernel:
         self._results = results
         self._arrays = sum(isinstance(parameter, ArrayParameter) for parameter in parameters)
         dimensions = [one.dimensions for one in parameters if isinstance(one, ArrayParameter)]
-        self._shapes_at, self._given_at = self._arrays, self._arrays + sum(dimensions)
+        self._given_at = self._arrays + sum(dimensions)
         self._result_at = self._given_at + len(parameters) - self._arrays
         self._room_type = ctypes.c_int64 * (self._result_at + results)
         self.__doc__ = doc
 
     def __call__(self, *arguments: Any) -> Any:
+        addresses, numbers = self._read(self._parameters, arguments)
+        room = self._room_type(*addresses, *numbers)
+        at = ctypes.addressof(room)
+        self._code(at, at + _WORD_BYTES * self._arrays)
+        first = self._result_at
+        return room[first] if self._results == 1 else tuple(room[first:])
+
+    def _read(self, parameters: Sequence[Parameter], arguments: Sequence[Any]) -> tuple[list[int], list[int]]:
+        """The addresses of arrays, and shapes and numbers in the order of the parameters."""
         addresses: list[int] = []
         numbers: list[int] = []
-        for parameter, argument in zip(self._parameters, arguments, strict=True):
+        for parameter, argument in zip(parameters, arguments, strict=True):
             if not isinstance(parameter, ArrayParameter):
                 numbers.append(index(argument))
             elif parameter.fits(argument):
@@ -134,24 +143,14 @@ class _Kernel:
                 numbers += argument.shape
             else:
                 raise TypeError(f"{self._name} is given {_describe(argument)}, where {parameter} is asked for")
-        room = self._room_type(*addresses, *numbers)
-        at = ctypes.addressof(room)
-        self._code(at, at + _WORD_BYTES * self._shapes_at)
-        first = self._result_at
-        return room[first] if self._results == 1 else tuple(room[first:])
+        return addresses, numbers
 
     def bind(self, arrays: Sequence[NDArray[Any]]) -> Callable[..., Any]:
-        addresses: list[int] = []
-        shapes: list[int] = []
-        for parameter, array in zip(self._parameters[: self._arrays], arrays, strict=True):
-            if not (isinstance(parameter, ArrayParameter) and parameter.fits(array)):
-                raise TypeError(f"{self._name} is given {_describe(array)}, where {parameter} is asked for")
-            addresses.append(_address(array))
-            shapes += array.shape
+        addresses, shapes = self._read(self._parameters[: self._arrays], arrays)
         room = self._room_type(*addresses, *shapes)
         code, given_at, result_at, kept = self._code, self._given_at, self._result_at, tuple(arrays)
         at, words = ctypes.addressof(room), cast(Any, room)
-        numbers_at = at + _WORD_BYTES * self._shapes_at
+        numbers_at = at + _WORD_BYTES * self._arrays
 
         def call(*numbers: int) -> int:
             assert kept

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sparkmirror.batch import codecs
 from sparkmirror.batch.columns import OpenedBatches, damaged_records, open_batches
+from sparkmirror.batch.compiled_numbers import varint_bytes, write_varint
 from sparkmirror.batch.encoding import find_spans
 from sparkmirror.batch.header import APPEND_TIME, HEADER_BYTES, Codec, write_header
 from sparkmirror.batch.headers import (
@@ -25,7 +26,7 @@ from sparkmirror.batch.headers import (
     RECORDS,
     Headers,
 )
-from sparkmirror.batch.kernels import FINE, TRAILING_BYTES, copy_bytes, read_start, varint_bytes, write_varint
+from sparkmirror.batch.kernels import FINE, TRAILING_BYTES, copy_bytes, read_start
 from sparkmirror.batch.machine_code import BYTES, OFFSETS, ROOM, TABLE, Bytes, Integers, kernel
 from sparkmirror.batch.piece import Piece
 from sparkmirror.batch.unpacking import Bound

@@ -11,29 +11,36 @@ from typing import Final
 
 import numpy as np
 
-from sparkmirror.batch.header import CONTROL, HEADER_BYTES, LOG_OVERHEAD_BYTES
-from sparkmirror.batch.kernels import big_endian, copy_bytes
+from sparkmirror.batch.compiled_numbers import big_endian, put_big_endian, put_little_endian, write_uvarint
+from sparkmirror.batch.header import AHEAD_MAX, CONTROL, HEADER_BYTES, LOG_OVERHEAD_BYTES
+from sparkmirror.batch.headers import MANY_BYTES_MIN
+from sparkmirror.batch.kernels import copy_bytes
 from sparkmirror.batch.machine_code import BYTES, INTEGER, INTEGERS, ROOM, TABLE, Bytes, Int64, Integers, kernel, part
-from sparkmirror.batch.small_runs import put_big_endian
+from sparkmirror.batch.session_rows import (
+    ASKED,
+    BATCHES,
+    BYTES_MAX,
+    CURRENT_EPOCH,
+    EPOCH,
+    FETCHED_MS,
+    HIGH_WATERMARK,
+    ID_HIGH,
+    ID_LOW,
+    OFFSET,
+    OLDEST_MS,
+    PARTITION,
+    READABLE,
+    RECORDS,
+    SIZE,
+    SLOT,
+)  # fmt: skip
 
-ID_HIGH, ID_LOW, PARTITION, SLOT, EPOCH, CURRENT_EPOCH, BYTES_MAX, OFFSET, ASKED = range(9)
-"""A row of the table is a partition of the session: the two halves of its topic's id, its number, its slot on the
-control page, the leader epoch of its last record, that of its leader, how many bytes are asked of it, up to which
-offset its records have come, and from which they were asked for last. Rows of a topic lie together."""
-READABLE, HIGH_WATERMARK, BATCHES, RECORDS, SIZE, OLDEST_MS, FETCHED_MS = range(9, 16)
-"""What came since the row was made: ends, counts, bytes, and of the run that was oldest when it came its latest
-timestamp and when that was, in ms."""
-COLUMNS: Final = 16
 UNUSUAL: Final = -1
 
 _ROW, _START, _STOP, _NEXT, _BATCHES, _RECORDS, _LATEST, _END = range(8)
-FOUND_COLUMNS: Final = 8
 _ENTRY_BYTES: Final = 64
 _ENTRY_RECORDS_MAX: Final = (1 << 32) - 1
 """Damaged headers may claim more."""
-_AHEAD_MAX: Final = 1 << 31
-_RUN_BYTES_MAX: Final = 64_000
-"""Above, `pipeline.fetch.runs` has another kernel."""
 _COUNT_BYTES_MAX: Final = 2
 """Of the number of topics."""
 _CORRELATION_AT: Final = 8
@@ -89,7 +96,7 @@ def _walk(buffer: Bytes, at: Int64, stop: Int64, row: Integers, found: Integers)
     found[_STOP], found[_NEXT] = at, following
     if found[_RECORDS] > _ENTRY_RECORDS_MAX:
         return False
-    return bool(found[_BATCHES] > 0 and following <= found[_END] + _AHEAD_MAX)
+    return bool(found[_BATCHES] > 0 and following <= found[_END] + AHEAD_MAX)
 
 
 @part
@@ -109,7 +116,7 @@ def _read_partition(
         return unusual
     size, at = _uvarint(buffer, at + 5, stop)
     behind = at + max(size - 1, np.int64(0))
-    if at < 0 or size > _RUN_BYTES_MAX or behind >= stop or buffer[behind]:  # tagged fields
+    if at < 0 or size > MANY_BYTES_MIN or behind >= stop or buffer[behind]:  # tagged fields
         return unusual
     found[_END] = end
     found[_START] = found[_STOP] = at
@@ -153,26 +160,20 @@ def _read(buffer: Bytes, at: Int64, stop: Int64, session: Int64, table: Integers
 
 
 @part
-def _put_little_endian(room: Bytes, at: Int64, number: Int64, size: Int64) -> None:
-    for index in range(size):
-        room[at + index] = np.uint8(number >> 8 * index & 0xFF)
-
-
-@part
 def _announce(
     room: Bytes, at: Int64, row: Integers, found: Integers, row_batches: Int64, lease: Int64, now: Int64
 ) -> None:
     """An entry of the board, as `pipeline.relay.board` reads it."""
-    _put_little_endian(room, at, row[SLOT], 4)
-    _put_little_endian(room, at + 4, found[_RECORDS], 4)
-    _put_little_endian(room, at + 8, found[_STOP] - found[_START], 4)
-    _put_little_endian(room, at + 12, row_batches, 4)
-    _put_little_endian(room, at + 16, row[OFFSET], 8)
-    _put_little_endian(room, at + 24, found[_NEXT], 8)
-    _put_little_endian(room, at + 32, lease, 8)
-    _put_little_endian(room, at + 40, found[_LATEST], 8)
-    _put_little_endian(room, at + 48, found[_END], 8)
-    _put_little_endian(room, at + 56, now, 8)
+    put_little_endian(room, at, row[SLOT], 4)
+    put_little_endian(room, at + 4, found[_RECORDS], 4)
+    put_little_endian(room, at + 8, found[_STOP] - found[_START], 4)
+    put_little_endian(room, at + 12, row_batches, 4)
+    put_little_endian(room, at + 16, row[OFFSET], 8)
+    put_little_endian(room, at + 24, found[_NEXT], 8)
+    put_little_endian(room, at + 32, lease, 8)
+    put_little_endian(room, at + 40, found[_LATEST], 8)
+    put_little_endian(room, at + 48, found[_END], 8)
+    put_little_endian(room, at + 56, now, 8)
 
 
 @part
@@ -227,16 +228,6 @@ def take_answer(
 
 
 @part
-def _put_uvarint(room: Bytes, at: Int64, number: Int64) -> Int64:
-    while number > 0x7F:
-        room[at] = np.uint8(number & 0x7F | 0x80)
-        number >>= 7
-        at += 1
-    room[at] = np.uint8(number)
-    return at + 1
-
-
-@part
 def _encode_topics(table: Integers, room: Bytes, at: Int64) -> tuple[Int64, Int64]:
     """The partitions whose offset is another one than was asked for last, by topic; it then is. How many topics, and
     where they end."""
@@ -250,7 +241,7 @@ def _encode_topics(table: Integers, room: Bytes, at: Int64) -> tuple[Int64, Int6
             topics += 1
             put_big_endian(room, at, high, 8)
             put_big_endian(room, at + 8, low, 8)
-            at = _put_uvarint(room, at + 16, count + 1)
+            at = write_uvarint(room, at + 16, np.uint64(count + 1))
         for index in range(row, behind):
             if table[index, ASKED] == table[index, OFFSET]:
                 continue
@@ -282,7 +273,7 @@ def encode_request(
     count_bytes = np.int64(1) if topics < 0x7F else np.int64(2)
     shift = _COUNT_BYTES_MAX - count_bytes
     copy_bytes(room, shift, frame, 0, topics_at)
-    _put_uvarint(room, start - count_bytes, topics + 1)
+    write_uvarint(room, start - count_bytes, np.uint64(topics + 1))
     behind = topics_at + 1
     at = copy_bytes(room, at, frame, behind, frame.shape[0] - behind)
     put_big_endian(room, shift, at - shift - 4, 4)

@@ -13,6 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkmirror.batch.append_time import CRC_AT, SETTLED_BYTES_MAX, SETTLED_RECORDS_MAX
+from sparkmirror.batch.compiled_numbers import big_endian, put_big_endian, read_varint, varint_bytes, write_varint
+from sparkmirror.batch.crc import POLYNOMIAL
 from sparkmirror.batch.header import (
     APPEND_TIME,
     ATTRIBUTES_AT,
@@ -20,65 +23,45 @@ from sparkmirror.batch.header import (
     CONTROL,
     DELETE_HORIZON,
     HEADER_BYTES,
+    LATEST_AT,
     LOG_OVERHEAD_BYTES,
+    PRODUCER_AT,
     TRANSACTIONAL,
 )
-from sparkmirror.batch.kernels import big_endian, copy_bytes, crc32c, read_varint, varint_bytes, write_varint
+from sparkmirror.batch.joining import BATCH_BYTES_MAX, JOINED_RECORDS_MAX
+from sparkmirror.batch.kernels import copy_bytes, crc32c
 from sparkmirror.batch.machine_code import INTEGER, ROOM, TABLE, Bytes, Int64, Integers, kernel, part
+from sparkmirror.batch.ready_rows import (
+    AT,
+    BASE_OFFSET,
+    BYTES,
+    BYTES_MAX,
+    CODEC,
+    FIRST_OFFSET,
+    JOINED,
+    JOINED_BYTES_MAX,
+    LEADER_EPOCH,
+    LEASE,
+    OUTCOME,
+    PASSES,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORDS,
+    REFUSED,
+    SEQUENCE,
+    SIZE,
+)  # fmt: skip
 
-LEASE, SIZE, FIRST_OFFSET, LEADER_EPOCH, BYTES_MAX, JOINED_BYTES_MAX, PRODUCER_ID, PRODUCER_EPOCH, SEQUENCE = range(9)
-"""What a row of the table asks: where the run lies, its size in bytes, the first offset and the leader epoch that it
-must have, the most bytes of its batch, the most of a run that may be joined (0 for none), and the stamp."""
-OUTCOME, AT, BYTES, BASE_OFFSET, RECORDS, CODEC = range(9, 15)
-"""What it answers: one of the outcomes, where the batch lies, its size in bytes, the first record's source offset, how
-many records it has, and its codec."""
-COLUMNS: Final = 15
-REFUSED, PASSES, JOINED = range(3)
-"""Outcomes. What passes lies in the memory where it was, what is joined in the room."""
-
-_BATCH_BYTES_MAX: Final = 16 << 10
-_RECORDS_MAX: Final = 16
-"""Of one batch that is joined: as `batch.joining`. Of one with append time: as `batch.append_time`."""
-_SETTLED_BYTES_MAX: Final = 64 << 10
 _CODECS: Final = 5
 _OTHERWISE: Final = CONTROL | DELETE_HORIZON | CODEC_MASK
 _STAMPED_BYTES: Final = 57
 """What changes by a stamp ends there."""
-_CRC_AT: Final = 17
 _DELTA_AT: Final = 23
 _BASE_TIME_AT: Final = 27
-_LATEST_AT: Final = 35
-_PRODUCER_AT: Final = 43
 _COUNT_AT: Final = 57
 _TIME_BOUND: Final = 1 << 61
 _GROWTH_BYTES: Final = 32
 """The most that a record grows by when it is moved, its length and both deltas together."""
-_POLYNOMIAL: Final = 0x82F63B78
-
-
-def _multiply(one: int, other: int) -> int:
-    product, bit = 0, 1 << 31
-    while bit:
-        if one & bit:
-            product ^= other
-        bit >>= 1
-        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
-    return product
-
-
-def _powers() -> NDArray[np.uint32]:
-    """x to the power of 2, 4, 8 …, modulo the polynomial of CRC-32C, bits reversed; from x to the power of 8 on, which
-    is one zero byte."""
-    power = 1 << 30
-    for _ in range(3):
-        power = _multiply(power, power)
-    powers = [power]
-    for _ in range(27):
-        powers.append(_multiply(powers[-1], powers[-1]))
-    return np.array(powers, np.uint32)
-
-
-_ZERO_BYTES: Final = _powers()
 
 
 @part
@@ -88,8 +71,23 @@ def _times(one: np.uint32, other: np.uint32) -> np.uint32:
         if one & bit:
             product ^= other
         bit >>= np.uint32(1)
-        other = np.uint32(other >> np.uint32(1)) ^ (np.uint32(_POLYNOMIAL) if other & np.uint32(1) else np.uint32(0))
+        other = np.uint32(other >> np.uint32(1)) ^ (np.uint32(POLYNOMIAL) if other & np.uint32(1) else np.uint32(0))
     return product
+
+
+def _powers() -> NDArray[np.uint32]:
+    """x to the power of 2, 4, 8 …, modulo the polynomial of CRC-32C, bits reversed; from x to the power of 8 on, which
+    is one zero byte."""
+    power = np.uint32(1 << 30)
+    for _ in range(3):
+        power = _times(power, power)
+    powers = [power]
+    for _ in range(27):
+        powers.append(_times(powers[-1], powers[-1]))
+    return np.array(powers, np.uint32)
+
+
+_ZERO_BYTES: Final = _powers()
 
 
 @part
@@ -102,12 +100,6 @@ def _behind_zeros(change: np.uint32, zeros: Int64) -> np.uint32:
         zeros >>= 1
         place += 1
     return change
-
-
-@part
-def put_big_endian(room: Bytes, at: Int64, number: Int64, size: Int64) -> None:
-    for index in range(size):
-        room[at + index] = np.uint8(number >> 8 * (size - 1 - index) & 0xFF)
 
 
 @part
@@ -125,8 +117,8 @@ def _find_time(batch: Bytes, at: Int64, stop: Int64) -> tuple[Int64, Int64]:
 def _settle(batch: Bytes, at: Int64, total: Int64) -> Int64:
     """Make append time each record's own. 1 where records have changed, so that the checksum is to be computed, 0 where
     the header alone has, -1 where nothing was changed, because it cannot be done here."""
-    count, stop, time = big_endian(batch, at + _COUNT_AT, 4), at + total, big_endian(batch, at + _LATEST_AT, 8)
-    if count > _RECORDS_MAX or total > _SETTLED_BYTES_MAX or time < 0:
+    count, stop, time = big_endian(batch, at + _COUNT_AT, 4), at + total, big_endian(batch, at + LATEST_AT, 8)
+    if count > SETTLED_RECORDS_MAX or total > SETTLED_BYTES_MAX or time < 0:
         return np.int64(-1)
     moved, place = np.int64(0), at + HEADER_BYTES
     for _ in range(count):
@@ -138,7 +130,7 @@ def _settle(batch: Bytes, at: Int64, total: Int64) -> Int64:
     if place != stop:
         return np.int64(-1)
     if moved:
-        claimed = big_endian(batch, at + _CRC_AT, 4) & 0xFFFFFFFF
+        claimed = big_endian(batch, at + CRC_AT, 4) & 0xFFFFFFFF
         if np.int64(crc32c(batch, at + ATTRIBUTES_AT, stop)) != claimed:
             return np.int64(-1)
         place = at + HEADER_BYTES
@@ -168,9 +160,9 @@ def _stamp(batch: Bytes, at: Int64, row: Integers) -> None:
     put_big_endian(batch, at, np.int64(0), 8)
     put_big_endian(batch, at + 12, np.int64(-1), 4)
     batch[at + ATTRIBUTES_AT + 1] &= np.uint8(0xFF ^ TRANSACTIONAL)
-    put_big_endian(batch, at + _PRODUCER_AT, row[PRODUCER_ID], 8)
-    put_big_endian(batch, at + _PRODUCER_AT + 8, row[PRODUCER_EPOCH], 2)
-    put_big_endian(batch, at + _PRODUCER_AT + 10, row[SEQUENCE], 4)
+    put_big_endian(batch, at + PRODUCER_AT, row[PRODUCER_ID], 8)
+    put_big_endian(batch, at + PRODUCER_AT + 8, row[PRODUCER_EPOCH], 2)
+    put_big_endian(batch, at + PRODUCER_AT + 10, row[SEQUENCE], 4)
 
 
 @part
@@ -183,7 +175,7 @@ def _pass(memory: Bytes, at: Int64, row: Integers) -> Int64:
     base, codec = big_endian(memory, at, 8), attributes & CODEC_MASK
     if base < row[FIRST_OFFSET]:
         return np.int64(REFUSED)
-    crc = np.uint32(big_endian(memory, at + _CRC_AT, 4) & 0xFFFFFFFF)
+    crc = np.uint32(big_endian(memory, at + CRC_AT, 4) & 0xFFFFFFFF)
     before = crc32c(memory, at + ATTRIBUTES_AT, at + _STAMPED_BYTES)
     moved = np.int64(0)
     if attributes & APPEND_TIME:
@@ -196,7 +188,7 @@ def _pass(memory: Bytes, at: Int64, row: Integers) -> Int64:
     else:
         change = before ^ crc32c(memory, at + ATTRIBUTES_AT, at + _STAMPED_BYTES)
         crc ^= _behind_zeros(change, total - _STAMPED_BYTES)
-    put_big_endian(memory, at + _CRC_AT, np.int64(crc), 4)
+    put_big_endian(memory, at + CRC_AT, np.int64(crc), 4)
     row[AT], row[BYTES], row[BASE_OFFSET], row[CODEC] = at, total, base, codec
     row[RECORDS] = big_endian(memory, at + _COUNT_AT, 4)
     return np.int64(PASSES)
@@ -206,11 +198,11 @@ def _pass(memory: Bytes, at: Int64, row: Integers) -> Int64:
 def _may_join(memory: Bytes, at: Int64) -> bool:
     """As `batch.joining.may_join`, uncompressed, and as its checksum says."""
     length = big_endian(memory, at + 8, 4)
-    if length >= _BATCH_BYTES_MAX or big_endian(memory, at + _COUNT_AT, 4) > _RECORDS_MAX:
+    if length >= BATCH_BYTES_MAX or big_endian(memory, at + _COUNT_AT, 4) > JOINED_RECORDS_MAX:
         return False
     if memory[at + ATTRIBUTES_AT + 1] & _OTHERWISE:
         return False
-    claimed = big_endian(memory, at + _CRC_AT, 4) & 0xFFFFFFFF
+    claimed = big_endian(memory, at + CRC_AT, 4) & 0xFFFFFFFF
     return bool(np.int64(crc32c(memory, at + ATTRIBUTES_AT, at + length + LOG_OVERHEAD_BYTES)) == claimed)
 
 
@@ -261,7 +253,7 @@ def _join(memory: Bytes, at: Int64, row: Integers, room: Bytes, begin: Int64) ->
         following = base + count
         end = at + big_endian(memory, at + 8, 4) + LOG_OVERHEAD_BYTES
         is_stamped = memory[at + ATTRIBUTES_AT + 1] & APPEND_TIME != 0
-        newest = big_endian(memory, at + _LATEST_AT, 8)
+        newest = big_endian(memory, at + LATEST_AT, 8)
         begins = newest if is_stamped else big_endian(memory, at + _BASE_TIME_AT, 8)
         if begins < -_TIME_BOUND or begins > _TIME_BOUND or end - at + count * _GROWTH_BYTES > room.shape[0] - place:
             return np.int64(REFUSED)
@@ -283,10 +275,10 @@ def _join(memory: Bytes, at: Int64, row: Integers, room: Bytes, begin: Int64) ->
     put_big_endian(room, begin + ATTRIBUTES_AT, np.int64(0), 2)
     put_big_endian(room, begin + _DELTA_AT, records - 1, 4)
     put_big_endian(room, begin + _BASE_TIME_AT, base_time, 8)
-    put_big_endian(room, begin + _LATEST_AT, latest, 8)
+    put_big_endian(room, begin + LATEST_AT, latest, 8)
     put_big_endian(room, begin + _COUNT_AT, records, 4)
     _stamp(room, begin, row)
-    put_big_endian(room, begin + _CRC_AT, np.int64(crc32c(room, begin + ATTRIBUTES_AT, place)), 4)
+    put_big_endian(room, begin + CRC_AT, np.int64(crc32c(room, begin + ATTRIBUTES_AT, place)), 4)
     row[AT], row[BYTES], row[BASE_OFFSET], row[RECORDS], row[CODEC] = begin, place - begin, first, records, 0
     return np.int64(JOINED)
 

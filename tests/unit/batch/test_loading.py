@@ -4,6 +4,7 @@ import sys
 import time
 
 import pytest
+from tests.manual_clock import ManualClock
 
 import sparkmirror.batch
 from sparkmirror.batch import loading
@@ -29,3 +30,22 @@ def test_they_are_loaded_when_the_work_without_them_has_cost_as_much(monkeypatch
         assert loading._loading.has_begun
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_work_that_is_done_seldom_loads_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[float] = []
+
+    def pay(seconds: float) -> bool:
+        counted.append(seconds)
+        return len(counted) == 2
+
+    monkeypatch.setattr(loading, "kernels_pay", pay)
+    clock = ManualClock()
+    often = loading.OftenDone(clock)
+    for _ in range(100):
+        assert not often.kernels_pay(0.5)
+        clock.now += 0.2
+    assert counted == []
+    clock.now -= 0.15
+    assert [often.kernels_pay(0.5) for _ in range(2)] == [False, True]
+    assert counted == [0.5, 0.5]

@@ -22,19 +22,9 @@ from sparkmirror.batch.header import (
     stamp,
 )
 from sparkmirror.batch.joining import join, leading_batches
+from sparkmirror.batch.ready_rows import AT, BASE_OFFSET, BYTES, COLUMNS, JOINED, OUTCOME, PASSES, RECORDS, REFUSED
 from sparkmirror.batch.records import Record, encode_batch
-from sparkmirror.batch.small_runs import (
-    AT,
-    BASE_OFFSET,
-    BYTES,
-    COLUMNS,
-    JOINED,
-    OUTCOME,
-    PASSES,
-    RECORDS,
-    REFUSED,
-    make_ready,
-)
+from sparkmirror.batch.small_runs import make_ready
 from sparkmirror.batch.unpacking import Unpacking
 
 EPOCH = 4

@@ -102,24 +102,16 @@ class FetchConnection:
 
         The request is small and is written whole. Raises OSError when the connection is gone.
         """
-        session_id, session_epoch, positions, forgotten = self.session.step(wanted, changed)
-        self._send(session_id, session_epoch, positions, forgotten, bytes_max or self._limits.bytes_max)
+        most = bytes_max or self._limits.bytes_max
+        self.link.correlation += 1
+        self.send_frame(self._encode(*self.session.step(wanted, changed), most), most)
 
     def send_alone(self, position: FetchPosition) -> None:
         """Ask for a range of one partition without a session; several such requests may be under way. Raises
         OSError."""
-        self._send(0, _NO_SESSION, [position], [], position.bytes_max)
-
-    def _send(
-        self,
-        session_id: int,
-        session_epoch: int,
-        positions: Sequence[FetchPosition],
-        forgotten: Sequence[PartitionKey],
-        bytes_max: int,
-    ) -> None:
+        most = position.bytes_max
         self.link.correlation += 1
-        self.send_frame(self._encode(session_id, session_epoch, positions, forgotten, bytes_max), bytes_max)
+        self.send_frame(self._encode(0, _NO_SESSION, [position], [], most), most)
 
     def _encode(
         self,
@@ -142,14 +134,15 @@ class FetchConnection:
             read_committed=limits.read_committed,
             rack=limits.rack,
         )
-        header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
-        return b"".join(wire.frame(header, body))
+        return b"".join(wire.frame(self._header(), body))
+
+    def _header(self) -> bytes:
+        return wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
 
     def frame_without_topics(self) -> tuple[bytes, int]:
         """A whole request of the session that names no partition, and where its number of topics stands."""
-        header = wire.request_header(wire.FETCH, self.version, self.link.correlation, self.link.client_id)
         whole = self._encode(self.session.id, self.session.epoch, (), (), self._limits.bytes_max)
-        return whole, _LENGTH.size + len(header) + wire.FETCH_TOPICS_AT
+        return whole, _LENGTH.size + len(self._header()) + wire.FETCH_TOPICS_AT
 
     def send_frame(self, frame: bytes | memoryview, bytes_max: int) -> None:
         """Send a whole request, for an answer of at most so many bytes, of the link's correlation. Raises OSError."""

@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from sparkmirror.batch.loading import kernels_pay
+from sparkmirror.batch.loading import OftenDone
+from sparkmirror.batch.session_rows import EPOCH, FOUND_COLUMNS, OFFSET
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.model import NO_EPOCH
 from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame
@@ -29,10 +30,7 @@ _PARTITIONS_MAX: Final = 256
 _OTHERS: Final = 32
 """So many answers are left to Python after one that had to be: what is unusual often comes again."""
 _ANSWER_SECONDS: Final = 50e-6
-_OFTEN_SECONDS: Final = 0.1
 _ROW_BYTES_MAX: Final = 64
-_COLUMNS: Final = 16
-_FOUND_COLUMNS: Final = 8
 _HALF_BYTES: Final = 8
 _LOW: Final = 0xFFFFFFFF
 
@@ -55,7 +53,7 @@ class PlainSession:
         self._fetch_states = [followed[key] for key in self._keys]
         rows = [self._row(key, fetch_state) for key, fetch_state in zip(self._keys, self._fetch_states, strict=True)]
         self._table = np.array(rows, np.int64)
-        found, self._leases = np.empty((len(rows), _FOUND_COLUMNS), np.int64), np.empty(len(rows), np.int64)
+        found, self._leases = np.empty((len(rows), FOUND_COLUMNS), np.int64), np.empty(len(rows), np.int64)
         self._take = bind(take_answer, ring.bytes, self._table, found, ring.announcer.entries, self._leases)
         frame, self._topics_at = connection.frame_without_topics()
         room = np.empty(len(frame) + _ROW_BYTES_MAX * (len(rows) + 1), np.uint8)
@@ -102,9 +100,9 @@ class PlainSession:
         session, extents = self.connection.session, self._extents
         rows: list[list[int]] = self._table.tolist()
         for key, fetch_state, row in zip(self._keys, self._fetch_states, rows, strict=True):
-            offset, asked, readable, high_watermark, batches, records, size, oldest_ms, fetched_ms = row[7:]
+            offset, asked, readable, high_watermark, batches, records, size, oldest_ms, fetched_ms = row[OFFSET:]
             if batches:
-                run = Run(0, size, fetch_state.offset, offset, batches, records, oldest_ms, row[4])
+                run = Run(0, size, fetch_state.offset, offset, batches, records, oldest_ms, row[EPOCH])
                 extents.note(fetch_state, run, high_watermark, fetched_ms)
                 fetch_state.follow(offset, readable, batches, size)
                 session.note_asked(key, asked)
@@ -126,7 +124,7 @@ class PlainAnswers:
         self._is_loaded = False
         self._sessions: dict[int, PlainSession] = {}
         self._others: dict[int, int] = {}
-        self._noted_at = 0.0
+        self._without_kernels = OftenDone(clock)
 
     def take(self, node: int, connection: FetchConnection, frame: Frame) -> bool:
         """Take an answer; False if it is left to others: after `settle`."""
@@ -148,7 +146,8 @@ class PlainAnswers:
 
     def _open(self, node: int, connection: FetchConnection) -> PlainSession | None:
         """None if this is no time for it."""
-        if not (self._is_loaded or self._load()):
+        self._is_loaded = self._is_loaded or self._without_kernels.kernels_pay(_ANSWER_SECONDS)
+        if not self._is_loaded:
             return None
         if (left := self._others.get(node, 0)) > 0:
             self._others[node] = left - 1
@@ -163,12 +162,6 @@ class PlainAnswers:
             self._others[node] = _OTHERS
             return None
         return PlainSession(self._ring, self._extents, connection, followed, self._clock)
-
-    def _load(self) -> bool:
-        now = self._clock.monotonic()
-        is_often, self._noted_at = now - self._noted_at < _OFTEN_SECONDS, now
-        self._is_loaded = is_often and kernels_pay(_ANSWER_SECONDS)
-        return self._is_loaded
 
     def _is_followed(self, key: PartitionKey, fetch_state: PartitionFetchState, connection: FetchConnection) -> bool:
         """Whether an answer that continues the partition is announced, and nothing else would be done."""

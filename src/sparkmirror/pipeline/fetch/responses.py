@@ -5,7 +5,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from sparkmirror.batch.header import whole_batches
+from sparkmirror.batch.header import AHEAD_MAX, whole_batches
+from sparkmirror.batch.headers import MANY_BATCHES_MIN, MANY_BYTES_MIN
 from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.errors import ProtocolError
@@ -20,9 +21,6 @@ from sparkmirror.pipeline.fetch.loss import TRUNCATED, Loss, judge_divergence, j
 from sparkmirror.pipeline.fetch.open_ends import OpenEnds, is_held_back
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
 from sparkmirror.pipeline.fetch.runs import (
-    AHEAD_MAX,
-    MANY_BATCHES_MIN,
-    MANY_BYTES_MIN,
     Run,
     implausible,
     last_plausible,

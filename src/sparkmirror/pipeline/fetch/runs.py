@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkmirror.batch.header import (
+    AHEAD_MAX,
     CONTROL,
     HEADER,
     HEADER_BYTES,
@@ -19,6 +20,8 @@ from sparkmirror.batch.header import (
 from sparkmirror.batch.headers import (
     BASE_OFFSET,
     LEADER_EPOCH,
+    MANY_BATCHES_MIN,
+    MANY_BYTES_MIN,
     MAX_TIMESTAMP,
     NEXT_OFFSET,
     POSITION,
@@ -28,13 +31,6 @@ from sparkmirror.batch.headers import (
 from sparkmirror.batch.loading import kernels_loaded
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction, FetchedPartition
 from sparkmirror.model import NO_EPOCH
-
-MANY_BATCHES_MIN = 1000
-MANY_BYTES_MIN = 64 * MANY_BATCHES_MIN
-"""Above this size a kernel is faster than the loop, if kernels are loaded already (see `pipeline.fetch.responses`)."""
-
-AHEAD_MAX = 1 << 31
-"""The most offsets that one batch can span."""
 
 _LENGTH_BYTES_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _unpack_header = HEADER.unpack_from

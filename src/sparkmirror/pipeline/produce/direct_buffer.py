@@ -18,7 +18,6 @@ from sparkmirror.batch.header import (
     Codec,
     parse_header,
     refusal,
-    stamp,
 )
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches
 from sparkmirror.batch.piece import Span
@@ -66,8 +65,8 @@ class DirectBuffer(PartitionBuffer):
             if joined is None:
                 return None
             data, header = joined
-        stamp(data, 0, header, *self._in_flight.identity, self._in_flight.next_sequence)
-        return self._send(run, data, header.base_offset, header.records_count, free)
+        sequence = self._in_flight.stamp(data, header, transactional=False)
+        return self._send(run, data, sequence, Span(header.base_offset, header.records_count), free)
 
     @property
     def may_be_made(self) -> bool:
@@ -76,22 +75,19 @@ class DirectBuffer(PartitionBuffer):
 
     def asked(self, run: Announcement) -> Asked:
         """What the batch of a run that `is_next` must be, and the stamp that it gets."""
-        packing, limits, in_flight = self._packing, self.limits, self._in_flight
-        may_join = packing.merging and run.first_offset >= self.apart_until
-        joined_bytes_max = min(JOINED_BYTES_MAX, packing.batch_bytes, limits.merged_bytes) if may_join else 0
-        bytes_max, epoch = limits.max_message_bytes or UNLIMITED_BYTES, self._handed_on.leader_epoch
-        bounds = run.lease, run.size, run.first_offset, epoch, bytes_max, joined_bytes_max
+        in_flight, epoch = self._in_flight, self._handed_on.leader_epoch
+        bytes_max = self.limits.max_message_bytes or UNLIMITED_BYTES
+        bounds = run.lease, run.size, run.first_offset, epoch, bytes_max, self._joined_bytes_max(run)
         return _new_tuple(Asked, (*bounds, *in_flight.identity, in_flight.next_sequence))
 
     def hand_on_made(self, run: Announcement, made: ReadyBatch, free: Callable[[], None]) -> Batch:
         """The batch that compiled code has made, and stamped, as `asked`."""
         if made.codec:
             self.unpacking.note_passed(Codec(made.codec), made.data[HEADER_BYTES:])
-        return self._send(run, made.data, made.base_offset, made.records, free)
+        sequence = self._in_flight.take_sequence(made.records, transactional=False)
+        return self._send(run, made.data, sequence, Span(made.base_offset, made.records), free)
 
-    def _send(
-        self, run: Announcement, data: memoryview, base_offset: int, records: int, free: Callable[[], None]
-    ) -> Batch:
+    def _send(self, run: Announcement, data: memoryview, sequence: int, span: Span, free: Callable[[], None]) -> Batch:
         """The stamped batch goes out."""
         now, in_flight, handed_on = self._clock.monotonic(), self._in_flight, self._handed_on
         if not in_flight.batches:
@@ -100,18 +96,14 @@ class DirectBuffer(PartitionBuffer):
             self.progressed_at = now
         queued = QueuedRecords.handed_on(data, self.position, run.next_offset, free, run.fetched_at_ms)
         queued.leader_epoch = handed_on.leader_epoch
-        sequence, spans = in_flight.take_sequence(records, transactional=False), (Span(base_offset, records),)
-        batch = Batch(data, sequence, spans, records, run.next_offset, handed_on, queued, now)
+        batch = Batch(data, sequence, (span,), span.records, run.next_offset, handed_on, queued, now)
         in_flight.batches.append(batch)
         self.position = run.next_offset
         return batch
 
     def _join(self, run: Announcement, data: memoryview) -> tuple[memoryview, BatchHeader] | None:
         """All of the run as one batch; None if it is not a few small batches that can be one."""
-        packing, limit_bytes = self._packing, self.limits.merged_bytes
-        if not packing.merging or run.first_offset < self.apart_until:
-            return None
-        if run.size > min(JOINED_BYTES_MAX, packing.batch_bytes, limit_bytes):
+        if run.size > self._joined_bytes_max(run):
             return None
         batches = leading_batches(data)
         if len(batches) < 2 or sum([len(one) for one, _ in batches]) != run.size:
@@ -121,6 +113,13 @@ class DirectBuffer(PartitionBuffer):
             return None
         joined = join(batches, self.unpacking)
         return None if joined is None else (memoryview(joined), parse_header(joined, 0))
+
+    def _joined_bytes_max(self, run: Announcement) -> int:
+        """The most bytes of the run's batches that may become one; 0 where none may."""
+        packing = self._packing
+        if not packing.merging or run.first_offset < self.apart_until:
+            return 0
+        return min(JOINED_BYTES_MAX, packing.batch_bytes, self.limits.merged_bytes)
 
     def _lone_header(self, run: Announcement, data: memoryview) -> BatchHeader | None:
         try:

@@ -40,15 +40,18 @@ class _Request:
         self.size_bytes = 0
 
 
-_Place = tuple[_Request, ProduceConnection, DirectBuffer]
+class _Place(NamedTuple):
+    """A buffer's place in a request."""
+
+    request: _Request
+    connection: ProduceConnection
+    buffer: DirectBuffer
 
 
 class _Gathered(NamedTuple):
     """A run whose batch compiled code makes, at the end of the turn."""
 
-    request: _Request
-    connection: ProduceConnection
-    buffer: DirectBuffer
+    place: _Place
     run: Announcement
     asked: Asked
 
@@ -102,18 +105,15 @@ class DirectPath:
     def _take(self, run: Announcement) -> bool:
         """Gather the run; False, and nothing is done, if it has to go the other way."""
         found = self._extents.find(run.slot)
-        place = None if found is None else self._request_for(self._gate.buffers.get(found[0]), found[1], run)
+        place = None if found is None else self._find_place(self._gate.buffers.get(found[0]), found[1], run)
         if place is None:
             return False
-        request, connection, buffer = place
-        if not (self._ready.is_loaded and buffer.may_be_made):
+        if not (self._ready.is_loaded and place.buffer.may_be_made):
             self._by_python += 1
-            return self._add(request, connection, buffer, run)
-        request.buffers.add(buffer)
-        request.size_bytes += run.size
+            return self._add(place, run)
         if run.records > 1:
             self._joined_bytes += run.size
-        self._gathered.append(_Gathered(request, connection, buffer, run, buffer.asked(run)))
+        self._gathered.append(_Gathered(place, run, place.buffer.asked(run)))
         return True
 
     def take_row(self, row: Delivery) -> bool:
@@ -127,13 +127,14 @@ class DirectPath:
         if buffer is None or topic is None or not buffer.is_aimed_at(topic):
             return False
         run = _announcement_of(row)
-        place = self._request_for(buffer, route, run)
+        place = self._find_place(buffer, route, run)
         if place is None:
             return False
-        return self._add(*place, run) if row.lease is not None else self._add_inline(*place, run, row.payload)
+        return self._add(place, run) if row.lease is not None else self._add_inline(place, run, row.payload)
 
-    def _request_for(self, buffer: PartitionBuffer | None, route: Route, run: Announcement) -> _Place | None:
-        """The request that may take the run's batch; None if the run has to go the other way."""
+    def _find_place(self, buffer: PartitionBuffer | None, route: Route, run: Announcement) -> _Place | None:
+        """The place of the run's batch, which is taken by that; None if the run has to go the other way. Where no batch
+        comes of it, `send` must come before another run."""
         if not isinstance(buffer, DirectBuffer) or self._peer is None:
             return None
         if not buffer.is_next(run, route.leader_epoch, route.turns, self._guarantee.identity):
@@ -150,7 +151,9 @@ class DirectPath:
             request = self._requests[connection] = _Request()
         elif request.size_bytes >= connection.pace.bytes_max or buffer in request.buffers:
             return None
-        return request, connection, buffer
+        request.buffers.add(buffer)
+        request.size_bytes += run.size
+        return _Place(request, connection, buffer)
 
     def _make(self) -> Sequence[Announcement]:
         """Put batches of what was gathered into requests. Gives back the runs that have to go the other way, when all
@@ -162,68 +165,41 @@ class DirectPath:
         if not gathered:
             return ()
         made, self._joined_bytes = self._ready.make([one.asked for one in gathered], self._joined_bytes), 0
-        refused: list[Announcement] = []
-        for (request, connection, buffer, run, _), ready in zip(gathered, made, strict=True):
-            if not self._add(request, connection, buffer, run, ready):
-                request.buffers.discard(buffer)
-                refused.append(run)
-            request.size_bytes -= run.size  # it was counted when it was gathered
+        pairs = zip(gathered, made, strict=True)
+        refused = [run for (place, run, _), ready in pairs if not self._add(place, run, ready)]
         if refused:
             self.send()
         return refused
 
-    def _add(
-        self,
-        request: _Request,
-        connection: ProduceConnection,
-        buffer: DirectBuffer,
-        run: Announcement,
-        ready: ReadyBatch | None = None,
-    ) -> bool:
-        """Put the batch of an announced run into the request, made here unless it is `ready`."""
+    def _add(self, place: _Place, run: Announcement, ready: ReadyBatch | None = None) -> bool:
+        """Put the batch of a run in the reader's memory into its place, made here unless it is `ready`."""
         peer, size = self._peer, run.size
         assert peer is not None, "only a reader's memory is leased"
         free = self._gate.give_back_later(run.lease, size)
-        batch: Batch | None
         if ready is not None:
-            batch = buffer.hand_on_made(run, ready, free)
-        else:
-            batch = buffer.hand_on(run, peer.slice(run.lease, size), free)
-        if batch is None:
+            self._put(place, run, place.buffer.hand_on_made(run, ready, free))
+        elif not self._put(place, run, place.buffer.hand_on(run, peer.slice(run.lease, size), free)):
             return False
         self._task_metrics.leased_bytes += size
-        self._put(request, connection, buffer, run, batch)
         return True
 
-    def _add_inline(
-        self,
-        request: _Request,
-        connection: ProduceConnection,
-        buffer: DirectBuffer,
-        run: Announcement,
-        inline: memoryview,
-    ) -> bool:
-        batch = buffer.hand_on(run, inline, self._gate.free_inline_later(run.size))
-        if batch is None:
+    def _add_inline(self, place: _Place, run: Announcement, inline: memoryview) -> bool:
+        """As `_add`, of a run whose bytes came in its row."""
+        if not self._put(place, run, place.buffer.hand_on(run, inline, self._gate.free_inline_later(run.size))):
             return False
         self._gate.inline_bytes += run.size
-        self._put(request, connection, buffer, run, batch)
         return True
 
-    def _put(
-        self,
-        request: _Request,
-        connection: ProduceConnection,
-        buffer: DirectBuffer,
-        run: Announcement,
-        batch: Batch,
-    ) -> None:
+    def _put(self, place: _Place, run: Announcement, batch: Batch | None) -> bool:
+        """Put the batch into its place; False if there is none."""
+        if batch is None:
+            return False
+        request, connection, buffer = place
         if buffer.round_trip.is_far is not self._brokers.is_far:
             buffer.round_trip.note_distance(is_far=self._brokers.is_far)
         self._task_metrics.arrived(buffer, run)
         request.parts.append((self._brokers.topic_key(connection, buffer.target.topic), buffer, batch))
-        request.buffers.add(buffer)
-        request.size_bytes += run.size
+        return True
 
     def send(self) -> None:
         """One request for each connection."""

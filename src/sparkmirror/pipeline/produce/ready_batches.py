@@ -10,22 +10,18 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkmirror.batch.loading import kernels_pay
+from sparkmirror.batch.loading import OftenDone
+from sparkmirror.batch.ready_rows import ASKED_COLUMNS, COLUMNS, JOINED, REFUSED
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.pipeline.relay.ring import RingPeer
 
 _RUN_SECONDS: Final = 20e-6
-_OFTEN_SECONDS: Final = 0.1
-"""Runs that come seldom do not count: an idle mirror has no use for kernels."""
 _GROWTH_BYTES: Final = 4096
 """Beyond the bytes of what is joined: a record may become some bytes longer."""
 _ROOM_BYTES: Final = 256 << 10
 _ROWS: Final = 64
-_ROW: Final = struct.Struct("9q48x")
-_ANSWER: Final = struct.Struct("72x6q")
-_COLUMNS: Final = _ROW.size // 8
-_REFUSED: Final = 0
-_JOINED: Final = 2
+_ROW: Final = struct.Struct(f"{ASKED_COLUMNS}q{8 * (COLUMNS - ASKED_COLUMNS)}x")
+_ANSWER: Final = struct.Struct(f"{8 * ASKED_COLUMNS}x{COLUMNS - ASKED_COLUMNS}q")
 
 
 class Asked(NamedTuple):
@@ -58,12 +54,11 @@ class ReadyBatches:
 
     def __init__(self, peer: RingPeer | None, clock: Clock = SYSTEM_CLOCK) -> None:
         self._peer = peer
-        self._clock = clock
+        self._without_kernels = OftenDone(clock)
         self._make: Callable[[int, int], int] | None = None
-        self._table: NDArray[np.int64] = np.empty((_ROWS, _COLUMNS), np.int64)
-        self._room: NDArray[np.uint8] = np.empty(_ROOM_BYTES, np.uint8)
+        self._table: NDArray[np.int64] = np.empty((0, COLUMNS), np.int64)
+        self._room: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._used_bytes = 0
-        self._noted_at = 0.0
 
     @property
     def is_loaded(self) -> bool:
@@ -71,9 +66,7 @@ class ReadyBatches:
 
     def note_others(self, runs: int) -> None:
         """So many runs became batches without compiled code, in this turn."""
-        now = self._clock.monotonic()
-        is_often, self._noted_at = now - self._noted_at < _OFTEN_SECONDS, now
-        if is_often and kernels_pay(_RUN_SECONDS * runs):
+        if self._without_kernels.kernels_pay(_RUN_SECONDS * runs):
             self.load()
 
     def load(self) -> None:
@@ -96,10 +89,10 @@ class ReadyBatches:
         self._used_bytes = make(len(asked), self._used_bytes)
         found: list[ReadyBatch | None] = []
         for outcome, at, size, base_offset, records, codec in _ANSWER.iter_unpack(words[: len(asked) * _ROW.size]):
-            if outcome == _REFUSED:
+            if outcome == REFUSED:
                 found.append(None)
             else:
-                memory = room if outcome == _JOINED else peer.data
+                memory = room if outcome == JOINED else peer.data
                 found.append(ReadyBatch(memory[at : at + size], base_offset, records, codec))
         return found
 
@@ -108,7 +101,7 @@ class ReadyBatches:
         when no batch lies in it any more."""
         needed_bytes = joined_bytes + _GROWTH_BYTES
         if runs > len(self._table) or self._used_bytes + needed_bytes > len(self._room):
-            self._table = np.empty((max(runs, len(self._table)), _COLUMNS), np.int64)
+            self._table = np.empty((max(runs, _ROWS, len(self._table)), COLUMNS), np.int64)
             self._room, self._used_bytes = np.empty(max(needed_bytes, _ROOM_BYTES), np.uint8), 0
             self.load()
         assert self._make is not None, "it is loaded"

@@ -69,7 +69,6 @@ class Announcer:
     def __init__(self, memory: memoryview) -> None:
         self._memory = memory
         self._words = memory.cast("Q")
-        self._entries: NDArray[np.uint8] | None = None
         self.announced = 0
 
     @property
@@ -86,9 +85,7 @@ class Announcer:
     def entries(self) -> NDArray[np.uint8]:
         """Where compiled code writes entries: that of number n begins at the nth place, round and round. Its
         memory stays while a caller holds it."""
-        if self._entries is None or len(self._entries) != ENTRIES * _ENTRY_BYTES:
-            self._entries = np.frombuffer(self._memory[:], np.uint8, ENTRIES * _ENTRY_BYTES, _ENTRIES_AT)
-        return self._entries
+        return np.frombuffer(self._memory[:], np.uint8, ENTRIES * _ENTRY_BYTES, _ENTRIES_AT)
 
     def count(self, entries: int) -> None:
         """So many entries were written behind those that are announced."""
@@ -105,16 +102,13 @@ class Announcer:
     def announce(self, announcement: Announcement) -> bool:
         """Put it on the board; False if the board is full, or a damaged header has given it a number that no entry
         holds."""
-        words, number = self._words, self.announced
-        if number - words[_HEARD] >= ENTRIES:
+        if self.free <= 0:
             return False
         try:
-            _pack_entry(self._memory, _ENTRIES_AT + number % ENTRIES * _ENTRY_BYTES, *announcement)
+            _pack_entry(self._memory, _place(self.announced), *announcement)
         except struct.error:
             return False
-        if not _KEEPS_ORDER:
-            fence()  # the entry is whole before it counts
-        self.announced = words[_ANNOUNCED] = number + 1
+        self.count(1)
         return True
 
     def close(self) -> None:

@@ -90,7 +90,6 @@ class Ring(Regions):
         self._slot_changes = 0
         self._slot_seen: dict[int, int] = {}
         self._inline_sent = 0
-        self._bytes: NDArray[np.uint8] | None = None
         self._given = 0
         self.awaited = 0
         """How many batches of rows the writer must have taken before what is announced from here on."""
@@ -107,9 +106,7 @@ class Ring(Regions):
     @property
     def bytes(self) -> NDArray[np.uint8]:
         """All of the ring, for compiled code. Its memory stays while a caller holds it."""
-        if self._bytes is None:
-            self._bytes = np.frombuffer(self.data[:], np.uint8)
-        return self._bytes
+        return np.frombuffer(self.data[:], np.uint8)
 
     def collect(self) -> None:
         """Free the regions whose leases the writer has given back."""
@@ -247,7 +244,6 @@ class RingPeer:
         # Opened for both, a pipe is never at its end: one whose reader is gone would be readable for ever.
         self.called = os.open(f"/proc/{address.pid}/fd/{address.call}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._unreported: deque[int] = deque()
-        self._bytes: NDArray[np.uint8] | None = None
         self._words[_W_PEER] = os.getpid()
 
     def slice(self, lease: int, size: int) -> memoryview:
@@ -261,9 +257,7 @@ class RingPeer:
     @property
     def bytes(self) -> NDArray[np.uint8]:
         """All of the ring, for compiled code. Its memory stays while a caller holds it."""
-        if self._bytes is None:
-            self._bytes = np.frombuffer(self.data[:], np.uint8)
-        return self._bytes
+        return np.frombuffer(self.data[:], np.uint8)
 
     @property
     def reader_waits(self) -> bool:
