@@ -12,6 +12,12 @@ from sparkmirror.testing.kafka import KafkaCluster
 QUICK_ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
+@pytest.fixture(autouse=True)
+def kernels_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mirrors use compiled code from the first record on. Others load it when that pays, and most live too briefly."""
+    monkeypatch.setenv("SPARKMIRROR_KERNELS", "at-once")
+
+
 @pytest.fixture(scope="session")
 def breakable_target() -> Iterator[KafkaCluster]:
     """A target that tests pause, kill and start again; each leaves it running."""

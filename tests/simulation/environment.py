@@ -57,8 +57,10 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.fetch import plain_turns as fetch_turns
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.plain_answers import PlainSession
+from sparkmirror.pipeline.produce import plain_turns as produce_turns
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
@@ -431,13 +433,14 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.sharing.group, "uuid4", lambda: UUID(int=world.random.getrandbits(128))),
         (sparkmirror.pipeline.fetch.reader, "Background", lambda wake: SimBackground(world, wake)),
         (sparkmirror.pipeline.produce.sender, "Background", lambda wake: SimBackground(world, wake)),
-        (sparkmirror.pipeline.fetch.reader, "os", sim_os),
+        (sparkmirror.pipeline.fetch.peer_watch, "os", sim_os),
         (sparkmirror.pipeline.produce.sender, "os", sim_os),
         (sparkmirror.pipeline.relay.ring, "os", sim_os),
         (SequenceGate, "_refuse", _watched_refusal(world)),
         *_judges(world),
         (Extents, "announce", watched_announce(world, net)),
         (PlainSession, "take", watched_take(world, net)),
+        *((module, "KEEPS_ORDER", False) for module in (fetch_turns, produce_turns)),  # they wait for real sockets
         (RingPeer, "order", _watched_order(net)),
         *((module, "Lock", lambda: SimLock(world)) for module in (package.offset_fillers, package.wire.appending)),
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),

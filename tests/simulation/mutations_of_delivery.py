@@ -75,7 +75,7 @@ DELIVERY = (
     Mutation("a gap that is reported and not stored", f"{_PRODUCE}/gap_notes.py",
              "            if due and can_take:\n", "            if due and can_take and not due:\n"),
     Mutation("acknowledged by the leader alone", "kafka/wire/data_requests.py",
-             "head += _PRODUCE_HEAD.pack(-1, timeout_ms)", "head += _PRODUCE_HEAD.pack(1, timeout_ms)"),
+             "_PRODUCE_HEAD.pack(-1, timeout_ms)", "_PRODUCE_HEAD.pack(1, timeout_ms)"),
     Mutation("rows that were under way at a rewind are taken", f"{_PRODUCE}/gate.py",
              "is not State.FLOWING and not (is_same_log and buffer.take_up(delivery.first_offset)):\n"
              "            return False\n",

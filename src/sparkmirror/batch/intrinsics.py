@@ -1,4 +1,5 @@
-"""What compiled loops do in single instructions, where the loops that numba makes of Python would take many.
+"""What compiled loops do in single instructions, where the loops that numba makes of Python would take many; and the
+functions of the C library that they call.
 
 Called by kernels as `batch.machine_code.Instructions`; imported by `batch.compiling` alone, since it needs numba.
 """
@@ -41,3 +42,13 @@ def read_word(_typing: Any, content: Any, at: Any) -> tuple[Any, Callable[..., A
         return builder.load(word, align=1)
 
     return types.uint64(content, at), generate
+
+
+ppoll = types.ExternalFunction("ppoll", types.int32(types.intp, types.uint64, types.intp, types.intp))
+read = types.ExternalFunction("read", types.int64(types.int32, types.intp, types.uint64))
+recv = types.ExternalFunction("recv", types.int64(types.int32, types.intp, types.uint64, types.int32))
+recvmsg = types.ExternalFunction("recvmsg", types.int64(types.int32, types.intp, types.int32))
+send = types.ExternalFunction("send", types.int64(types.int32, types.intp, types.uint64, types.int32))
+write = types.ExternalFunction("write", types.int64(types.int32, types.intp, types.uint64))
+clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
+"""As their manual pages say; a pointer is a number."""

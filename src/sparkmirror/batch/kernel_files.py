@@ -23,7 +23,17 @@ from sparkmirror.cache import cache_directory, end_with_parent, fill_once, run_f
 
 log = logging.getLogger(__name__)
 
-KERNEL_MODULES: Final = ("kernels", "lz4_blocks", "small_runs", "plain_answers", "json_members", "picking", "compare")
+KERNEL_MODULES: Final = (
+    "kernels",
+    "lz4_blocks",
+    "small_runs",
+    "produce_turns",
+    "plain_answers",
+    "fetch_turns",
+    "json_members",
+    "picking",
+    "compare",
+)
 _CHECKSUM_BYTES: Final = hashlib.sha256().digest_size
 _NICENESS: Final = 10
 """Of the process that compiles: a mirror that passes batches meanwhile comes first."""

@@ -187,25 +187,12 @@ def _count(row: Integers, found: Integers, now: Int64) -> None:
     row[SIZE] += found[_STOP] - found[_START]
 
 
-@kernel(BYTES, TABLE, TABLE, ROOM, INTEGERS, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER)
-def take_answer(
-    memory: Bytes,
-    table: Integers,
-    found: Integers,
-    board: Bytes,
-    leases: Integers,
-    start: int,
-    size: int,
-    lease: int,
-    session: int,
-    number: int,
-    free: int,
-    row_batches: int,
-    now: int,
-) -> int:
-    """Take the answer `memory[start : start + size]` of that fetch session, whose first byte is at `lease` of the ring:
-    write entries of the board from the one `number` on, of which so many are `free`, and their leases. `now` is in ms
-    since 1970. Returns how many entries there are, or UNUSUAL where nothing was done."""
+@part
+def take_one(
+    memory: Bytes, table: Integers, found: Integers, board: Bytes, leases: Integers, start: Int64, size: Int64,
+    lease: Int64, session: Int64, number: Int64, free: Int64, row_batches: Int64, now: Int64,
+) -> Int64:  # fmt: skip
+    """As the kernel."""
     if start < 0 or size < 0 or start + size > memory.shape[0]:
         return UNUSUAL
     partitions, announced = _read(memory, start, start + size, session, table, found), 0
@@ -225,6 +212,28 @@ def take_answer(
         _count(row, found[index], now)
         announced += 1
     return announced
+
+
+@kernel(BYTES, TABLE, TABLE, ROOM, INTEGERS, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER)
+def take_answer(
+    memory: Bytes,
+    table: Integers,
+    found: Integers,
+    board: Bytes,
+    leases: Integers,
+    start: int,
+    size: int,
+    lease: int,
+    session: int,
+    number: int,
+    free: int,
+    row_batches: int,
+    now: int,
+) -> int:
+    """Take the answer `memory[start : start + size]` of that fetch session, whose first byte is at `lease` of the ring:
+    write entries of the board from the one `number` on, of which so many are `free`, and their leases. `now` is in ms
+    since 1970. Returns how many entries there are, or UNUSUAL where nothing was done."""
+    return take_one(memory, table, found, board, leases, start, size, lease, session, number, free, row_batches, now)  # type: ignore[no-any-return]
 
 
 @part
@@ -261,13 +270,11 @@ def _encode_topics(table: Integers, room: Bytes, at: Int64) -> tuple[Int64, Int6
     return topics, at
 
 
-@kernel(TABLE, BYTES, ROOM, INTEGER, INTEGER, INTEGER, INTEGER)
-def encode_request(
-    table: Integers, frame: Bytes, room: Bytes, topics_at: int, correlation: int, epoch: int, bytes_max: int
-) -> int:
-    """A fetch request, its length before it, that names the partitions whose offset is another one than was asked for
-    last. `frame` is the request without any, whose number of topics is at `topics_at`. The room takes 64 bytes a row
-    more than that. Returns where the request begins there, times 2 to the 32nd, and where it ends."""
+@part
+def encode_one(
+    table: Integers, frame: Bytes, room: Bytes, topics_at: Int64, correlation: Int64, epoch: Int64, bytes_max: Int64
+) -> Int64:
+    """As the kernel."""
     topics, at = _encode_topics(table, room, np.int64(topics_at) + _COUNT_BYTES_MAX)
     start = np.int64(topics_at) + _COUNT_BYTES_MAX
     count_bytes = np.int64(1) if topics < 0x7F else np.int64(2)
@@ -280,4 +287,14 @@ def encode_request(
     put_big_endian(room, shift + _CORRELATION_AT, correlation, 4)
     put_big_endian(room, shift + topics_at - _EPOCH_BEFORE, epoch, 4)
     put_big_endian(room, shift + topics_at - _BYTES_MAX_BEFORE, bytes_max, 4)
-    return (shift << 32) | at  # type: ignore[no-any-return]
+    return (shift << 32) | at
+
+
+@kernel(TABLE, BYTES, ROOM, INTEGER, INTEGER, INTEGER, INTEGER)
+def encode_request(
+    table: Integers, frame: Bytes, room: Bytes, topics_at: int, correlation: int, epoch: int, bytes_max: int
+) -> int:
+    """A fetch request, its length before it, that names the partitions whose offset is another one than was asked for
+    last. `frame` is the request without any, whose number of topics is at `topics_at`. The room takes 64 bytes a row
+    more than that. Returns where the request begins there, times 2 to the 32nd, and where it ends."""
+    return encode_one(table, frame, room, topics_at, correlation, epoch, bytes_max)  # type: ignore[no-any-return]

@@ -283,21 +283,25 @@ def _join(memory: Bytes, at: Int64, row: Integers, room: Bytes, begin: Int64) ->
     return np.int64(JOINED)
 
 
+@part
+def make_one(memory: Bytes, row: Integers, room: Bytes, begin: Int64) -> Int64:
+    """Fill in the answer of a row. What is joined is put into the room from `begin` on. Returns where it ends."""
+    at, size, outcome = row[LEASE], row[SIZE], np.int64(REFUSED)
+    is_there = 0 <= at <= memory.shape[0] and HEADER_BYTES <= size <= memory.shape[0] - at
+    if is_there and _is_batch(memory, at, at + size, row):
+        if big_endian(memory, at + 8, 4) + LOG_OVERHEAD_BYTES == size:
+            outcome = _pass(memory, at, row)
+        elif room.shape[0] - begin > HEADER_BYTES:
+            outcome = _join(memory, at, row, room, begin)
+    row[OUTCOME] = outcome
+    return begin + row[BYTES] if outcome == JOINED else begin
+
+
 @kernel(ROOM, TABLE, ROOM, INTEGER, INTEGER)
 def make_ready(memory: Bytes, runs: Integers, room: Bytes, count: int, begin: int) -> int:
     """Fill in the answers of the first `count` rows of `runs`, which lie in `memory`. What is joined is put into the
     room from `begin` on, one behind the other. Returns where it ends."""
     used = np.int64(begin)
     for index in range(count):
-        row = runs[index]
-        at, size, outcome = row[LEASE], row[SIZE], np.int64(REFUSED)
-        is_there = 0 <= at <= memory.shape[0] and HEADER_BYTES <= size <= memory.shape[0] - at
-        if is_there and _is_batch(memory, at, at + size, row):
-            if big_endian(memory, at + 8, 4) + LOG_OVERHEAD_BYTES == size:
-                outcome = _pass(memory, at, row)
-            elif room.shape[0] - used > HEADER_BYTES:
-                outcome = _join(memory, at, row, room, used)
-        if outcome == JOINED:
-            used += row[BYTES]
-        row[OUTCOME] = outcome
+        used = make_one(memory, runs[index], room, used)
     return used  # type: ignore[return-value]

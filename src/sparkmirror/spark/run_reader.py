@@ -29,7 +29,9 @@ _REHEARSING_TASKS_MAX = 4
 """Enough to load all modules; more would only take memory in a process that may wait for long."""
 _FRUITLESS_EPOCHS_MAX = 3
 _REST_SECONDS = 0.003
-"""Of a flow with transforms after a small answer: shorter than of others, since its records have the longer way."""
+_ALWAYS_BYTES = 1 << 40
+"""Of a flow with transforms after a small answer, of any size: an answer costs it much, and its records have the longer
+way."""
 
 
 class KafkaRunsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -186,5 +188,5 @@ class FlowRecordsReader(KafkaRunsReader):
 
         decoding = Decoding(self._options.carried, bound_for(flow.unpacked_bytes_max), self._options.members)
         usual = super()._task_options(flow)
-        limits = replace(usual.limits, rest_seconds=_REST_SECONDS)
+        limits = replace(usual.limits, rest_seconds=_REST_SECONDS, half_rest_bytes=_ALWAYS_BYTES)
         return replace(usual, limits=limits, decode=decoding.rows, stages=self._options.stages)

@@ -96,13 +96,14 @@ def test_a_rehearsals_rows_have_the_columns_of_their_source() -> None:
         assert batch.schema == schema
 
 
-def test_a_flow_with_transforms_asks_a_little_sooner() -> None:
-    """Its records have the longer way."""
+def test_a_flow_with_transforms_rests_as_long_after_every_small_answer() -> None:
+    """An answer costs it much more, whatever it brings."""
     options = RunsOptions(TEXT, "A->B", "run", "process")
     flow = options.flow()
-    usual, sooner = (kind(options)._task_options(flow).limits for kind in (KafkaRunsReader, FlowRecordsReader))
-    assert 0 < sooner.rest_seconds < usual.rest_seconds
-    assert sooner.bytes_max == usual.bytes_max
+    usual, other = (kind(options)._task_options(flow).limits for kind in (KafkaRunsReader, FlowRecordsReader))
+    assert usual.rest_seconds < other.rest_seconds < 2 * usual.rest_seconds
+    assert other.half_rest_bytes > 1000 * other.bytes_max > 1000 * usual.half_rest_bytes
+    assert other.bytes_max == usual.bytes_max
 
 
 def test_the_reader_of_records_leaves_out_of_json_what_no_step_reads() -> None:

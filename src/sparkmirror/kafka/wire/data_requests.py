@@ -147,7 +147,8 @@ def _compact_string(text: str) -> bytes:
     return encode_uvarint(len(encoded) + 1) + encoded
 
 
-def _topic_key(key: TopicKey) -> bytes:
+def encode_topic_key(key: TopicKey) -> bytes:
+    """As it stands before a topic's partitions."""
     return key if isinstance(key, bytes) else _compact_string(key)
 
 
@@ -185,7 +186,7 @@ def encode_fetch(
         topics.setdefault(position.topic_key, []).append(position)
     out += encode_uvarint(len(topics) + 1)
     for key, members in topics.items():
-        out += _topic_key(key) + encode_uvarint(len(members) + 1)
+        out += encode_topic_key(key) + encode_uvarint(len(members) + 1)
         for _, partition, offset, last_epoch, partition_bytes_max, current_epoch in members:
             out += _pack_fetch_partition(partition, current_epoch, offset, last_epoch, -1, partition_bytes_max)
         out += b"\0"
@@ -194,7 +195,7 @@ def encode_fetch(
         gone.setdefault(key, []).append(partition)
     out += encode_uvarint(len(gone) + 1)
     for key, partitions in gone.items():
-        out += _topic_key(key) + encode_uvarint(len(partitions) + 1)
+        out += encode_topic_key(key) + encode_uvarint(len(partitions) + 1)
         out += b"".join(map(_INT32.pack, partitions)) + b"\0"
     out += _compact_string(rack) + b"\0"
     return bytes(out)
@@ -281,6 +282,12 @@ class ProduceItem(NamedTuple):
     records: memoryview
 
 
+def produce_head(timeout_ms: int, transactional_id: str | None = None) -> bytes:
+    """The body of a ProduceRequest v9 to v13 with acks=all, up to the number of its topics."""
+    name = b"\0" if transactional_id is None else _compact_string(transactional_id)
+    return name + _PRODUCE_HEAD.pack(-1, timeout_ms)
+
+
 def encode_produce(
     items: Sequence[tuple[TopicKey, int, memoryview]], *, transactional_id: str | None = None, timeout_ms: int = 30_000
 ) -> list[Buffer]:
@@ -288,15 +295,14 @@ def encode_produce(
 
     The items' topic keys decide the version: names up to v12, ids from v13.
     """
-    head = bytearray(b"\0" if transactional_id is None else _compact_string(transactional_id))
-    head += _PRODUCE_HEAD.pack(-1, timeout_ms)
+    head = bytearray(produce_head(timeout_ms, transactional_id))
     topics: dict[TopicKey, list[tuple[TopicKey, int, memoryview]]] = {}
     for item in items:
         topics.setdefault(item[0], []).append(item)
     head += encode_uvarint(len(topics) + 1)
     out: list[Buffer] = []
     for key, members in topics.items():
-        head += _topic_key(key) + encode_uvarint(len(members) + 1)
+        head += encode_topic_key(key) + encode_uvarint(len(members) + 1)
         for _, partition, records in members:
             head += _INT32.pack(partition)
             size = len(records) + 1
@@ -335,7 +341,7 @@ def _decode_produce(version: int, buffer: memoryview) -> ProduceResponse:
 def decode_plain_produce(buffer: memoryview, topic_key: TopicKey, count: int) -> list[ProducedPartition] | None:
     """As `decode_produce` for the answer that mostly comes: for `count` partitions of one topic, without an error, a
     message, a throttle time or a tagged field. None for any other, and for what cannot be read."""
-    head = b"\0\x02" + _topic_key(topic_key) + encode_uvarint(count + 1)
+    head = b"\0\x02" + encode_topic_key(topic_key) + encode_uvarint(count + 1)
     start = 4 + len(head)
     stop = start + count * _PLAIN_PRODUCED.size
     if buffer[4:start] != head or buffer[stop:] != _PLAIN_TAIL:

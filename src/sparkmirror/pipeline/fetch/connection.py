@@ -10,7 +10,7 @@ import struct
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -23,8 +23,10 @@ from sparkmirror.pipeline.relay.private_memory import PrivateMemory, private_mem
 from sparkmirror.pipeline.relay.ring import Ring
 
 _NO_SESSION = -1
-REST_SECONDS: Final = 0.004
+REST_SECONDS: Final = 0.0025
 """The pause after a small answer: the next answer brings what arrives meanwhile, for the cost of one request."""
+HALF_REST_BYTES: Final = 8 << 10
+"""Half the pause follows an answer of so many bytes, and the less the more it brings: its cost is of more records."""
 _LITTLE_BYTES = 256 << 10
 _AROUND_BYTES = 1 << 20
 _PARTITION_BYTES = 256
@@ -43,7 +45,7 @@ _LENGTH = struct.Struct(">i")
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
     """Sizes in bytes and the longest wait for new data, as the consumer's `fetch.*` properties set them; and the pause
-    after a small answer."""
+    after a small answer, of which half follows one of so many bytes."""
 
     bytes_max: int = 8 << 20
     partition_bytes_max: int = 2 << 20
@@ -52,6 +54,7 @@ class FetchLimits:
     read_committed: bool = False
     rack: str = ""
     rest_seconds: float = REST_SECONDS
+    half_rest_bytes: int = HALF_REST_BYTES
 
 
 @dataclass(slots=True)
@@ -62,6 +65,19 @@ class Frame:
     buffer: memoryview
     region: int | None
     asked_bytes: int = 0
+
+
+class Conversation(NamedTuple):
+    """How far a connection is, where no part of an answer is here: whether one is due, since when, when the broker may
+    be asked again, when its last answer came, until when it waits for the writer, and when something last happened.
+    Monotonic times."""
+
+    is_asked: bool
+    asked_at: float
+    asks_at: float
+    answered_at: float
+    patient_until: float
+    active_at: float
 
 
 class FetchConnection:
@@ -90,6 +106,7 @@ class FetchConnection:
         self._body: memoryview | None = None
         self._region: int | None = None
         self._is_aside = False
+        self._owed = b""
         link.socket.setblocking(False)
 
     def send(
@@ -194,6 +211,9 @@ class FetchConnection:
         Raises OSError when the connection is gone, ProtocolError for a frame that cannot be one.
         """
         self._active_at = self._clock.monotonic()
+        if self._owed:
+            owed, self._owed = self._owed, b""
+            self._write(owed)
         try:
             if self._body is None and not self._begin():
                 return None
@@ -268,7 +288,48 @@ class FetchConnection:
         is_sparse = now - self._answered_at >= _SPARSE_RESTS * rest_seconds
         self._answered_at, self._patient_until = now, 0.0
         if size < _LITTLE_BYTES and not is_sparse:
-            self._rests_until, self._patient_until = now + rest_seconds, now + _PATIENCE_SECONDS
+            half_bytes = self._limits.half_rest_bytes
+            pause_seconds = rest_seconds * half_bytes / (half_bytes + size)
+            self._rests_until, self._patient_until = now + pause_seconds, now + _PATIENCE_SECONDS
+
+    # What compiled code does over this connection (`pipeline.fetch.plain_turns`).
+
+    def conversation(self, bytes_max: int, until: float) -> Conversation | None:
+        """None where compiled code may not go on from here until then, asking for answers of so many bytes."""
+        is_between = self._body is None and not self._filled and not self.starved
+        is_due = len(self._asked) > 1 or any(asked != bytes_max for asked in self._asked)
+        link = self.link
+        if not is_between or is_due or self._owed or link.is_tls or link.is_far or until >= link.reauthenticate_at:
+            return None
+        times = self._asked_at, self.asks_at, self._answered_at, self._patient_until, self._active_at
+        return Conversation(self.waiting, *times)
+
+    def go_on(self, now: Conversation, bytes_max: int, shortest_seconds: float) -> None:
+        """Compiled code has come so far; the quickest answer took `shortest_seconds`, 0 for none."""
+        self._asked = deque([bytes_max] if now.is_asked else [])
+        self._asked_at, self._answered_at, self._patient_until = now.asked_at, now.answered_at, now.patient_until
+        self._rests_until, self._active_at = now.asks_at, now.active_at
+        if shortest_seconds:
+            self.link.note_answer(shortest_seconds)
+
+    def take_back(self, head: bytes, body_bytes: int, body: memoryview) -> None:
+        """What of an answer was received elsewhere: of its length, and, where `body_bytes` are to come, of these. They
+        count as aside also beyond what the ring lends for that."""
+        if not body_bytes:
+            self._head[: len(head)], self._filled = head, len(head)
+            return
+        self._body, self._filled, self._asked_at = private_memory(body_bytes), len(body), 0.0
+        self._body[: len(body)] = body
+        self._ring.aside_bytes += body_bytes
+        self._region, self._is_aside = None, True
+
+    def owe(self, request: bytes) -> None:
+        """The end of a request that compiled code has not sent whole: `receive` sends it."""
+        self._owed = request
+
+    @property
+    def owes(self) -> bool:
+        return bool(self._owed)
 
     def make_way(self) -> None:
         """Go on receiving an answer outside the ring; it comes back there when it is whole."""

@@ -78,6 +78,10 @@ class FetchSession:
         """An answer of this session has come."""
         self._epoch = self._epoch % 0x7FFFFFFF + 1
 
+    def go_on_to(self, epoch: int) -> None:
+        """Answers of this session have come, before the one of that epoch is asked for."""
+        self._epoch = epoch
+
     def accept(self, response: FetchResponse) -> bool:
         """Follow the session by an answer; False when the broker lost it and the next request must be a full one."""
         if response.error:

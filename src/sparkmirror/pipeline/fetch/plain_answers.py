@@ -29,8 +29,8 @@ _PARTITIONS_MAX: Final = 256
 """Of a session: a partition is looked for among all."""
 _OTHERS: Final = 32
 """So many answers are left to Python after one that had to be: what is unusual often comes again."""
-_ANSWER_SECONDS: Final = 50e-6
-_ROW_BYTES_MAX: Final = 64
+_ANSWER_SECONDS: Final = 150e-6
+ROW_BYTES_MAX: Final = 64
 _HALF_BYTES: Final = 8
 _LOW: Final = 0xFFFFFFFF
 
@@ -52,12 +52,12 @@ class PlainSession:
         self._keys = sorted(followed)
         self._fetch_states = [followed[key] for key in self._keys]
         rows = [self._row(key, fetch_state) for key, fetch_state in zip(self._keys, self._fetch_states, strict=True)]
-        self._table = np.array(rows, np.int64)
+        self.table = np.array(rows, np.int64)
         found, self._leases = np.empty((len(rows), FOUND_COLUMNS), np.int64), np.empty(len(rows), np.int64)
-        self._take = bind(take_answer, ring.bytes, self._table, found, ring.announcer.entries, self._leases)
-        frame, self._topics_at = connection.frame_without_topics()
-        room = np.empty(len(frame) + _ROW_BYTES_MAX * (len(rows) + 1), np.uint8)
-        self._encode, self._frame = bind(encode_request, self._table, np.frombuffer(frame, np.uint8), room), room.data
+        self._take = bind(take_answer, ring.bytes, self.table, found, ring.announcer.entries, self._leases)
+        self.frame, self.topics_at = frame, _ = connection.frame_without_topics()
+        room = np.empty(len(frame) + ROW_BYTES_MAX * (len(rows) + 1), np.uint8)
+        self._encode, self._frame = bind(encode_request, self.table, np.frombuffer(frame, np.uint8), room), room.data
 
     def _row(self, key: PartitionKey, fetch_state: PartitionFetchState) -> tuple[int, ...]:
         position = self.connection.session.position_of(key)
@@ -92,13 +92,13 @@ class PlainSession:
         connection = self.connection
         link, epoch = connection.link, connection.session.epoch
         link.correlation += 1
-        place: int = self._encode(self._topics_at, link.correlation, epoch, bytes_max)
+        place: int = self._encode(self.topics_at, link.correlation, epoch, bytes_max)
         connection.send_frame(self._frame[place >> 32 : place & _LOW], bytes_max)
 
     def settle(self) -> None:
         """Bring all positions back. The session is over then."""
         session, extents = self.connection.session, self._extents
-        rows: list[list[int]] = self._table.tolist()
+        rows: list[list[int]] = self.table.tolist()
         for key, fetch_state, row in zip(self._keys, self._fetch_states, rows, strict=True):
             offset, asked, readable, high_watermark, batches, records, size, oldest_ms, fetched_ms = row[OFFSET:]
             if batches:
@@ -126,6 +126,35 @@ class PlainAnswers:
         self._others: dict[int, int] = {}
         self._without_kernels = OftenDone(clock)
 
+    @property
+    def is_loaded(self) -> bool:
+        return self._is_loaded
+
+    def sessions_of(self, connections: Mapping[int, FetchConnection]) -> dict[int, PlainSession]:
+        """The sessions of all brokers that have anything to answer, where compiled code may take what comes of any;
+        else none."""
+        found: dict[int, PlainSession] = {}
+        for node, connection in connections.items():
+            session = self._sessions.get(node)
+            if session is None or session.connection is not connection:
+                if not connection.waiting and node not in self._partitions.nodes:
+                    continue
+                if not connection.waiting or self._others.get(node) or self._response_reader.rows:
+                    return {}
+                if (session := self._open(node, connection)) is None:
+                    return {}
+                self._sessions[node] = session
+            found[node] = session
+        return found
+
+    def note_announced(self) -> None:
+        """Something was announced over one of the sessions."""
+        self._extents.is_behind = True
+
+    def leave_to_others(self, node: int) -> None:
+        """The broker's next answers are left to others: what is unusual often comes again."""
+        self._others[node] = _OTHERS
+
     def take(self, node: int, connection: FetchConnection, frame: Frame) -> bool:
         """Take an answer; False if it is left to others: after `settle`."""
         size = len(frame.buffer)
@@ -134,6 +163,9 @@ class PlainAnswers:
         if self._response_reader.rows:  # they go first
             return False
         session = self._sessions.get(node)
+        self._is_loaded = self._is_loaded or self._without_kernels.kernels_pay(_ANSWER_SECONDS)
+        if not self._is_loaded:
+            return False
         if session is None or session.connection is not connection:
             session = self._open(node, connection)
         if session is None:
@@ -141,14 +173,11 @@ class PlainAnswers:
         if session.take(frame):
             self._sessions[node] = session
             return True
-        self._others[node] = _OTHERS
+        self.leave_to_others(node)
         return False
 
     def _open(self, node: int, connection: FetchConnection) -> PlainSession | None:
         """None if this is no time for it."""
-        self._is_loaded = self._is_loaded or self._without_kernels.kernels_pay(_ANSWER_SECONDS)
-        if not self._is_loaded:
-            return None
         if (left := self._others.get(node, 0)) > 0:
             self._others[node] = left - 1
             return None
@@ -156,6 +185,7 @@ class PlainAnswers:
             return None
         asked = self._partitions.asked_of(node)
         if asked is None or not 0 < len(asked) <= _PARTITIONS_MAX:
+            self._others[node] = 0 if asked is None else _OTHERS
             return None
         followed = {key: one for key, one in asked.items() if self._is_followed(key, one, connection)}
         if not followed:

@@ -7,7 +7,6 @@ error ends it: it opens connections and looks up leaders again, without limit. R
 `spark.run_reader`.
 """
 
-import os
 import selectors
 import time
 from collections.abc import Iterator
@@ -33,7 +32,9 @@ from sparkmirror.pipeline.fetch.homes import Homes
 from sparkmirror.pipeline.fetch.loss import judge_recreated
 from sparkmirror.pipeline.fetch.orders import EpochEnd, Orders
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions
+from sparkmirror.pipeline.fetch.peer_watch import PEER, PeerWatch
 from sparkmirror.pipeline.fetch.plain_answers import PlainAnswers
+from sparkmirror.pipeline.fetch.plain_turns import PlainTurns
 from sparkmirror.pipeline.fetch.read_ahead_connections import ReadAheadConnection, ReadAheadConnections
 from sparkmirror.pipeline.fetch.reader_options import ReaderOptions
 from sparkmirror.pipeline.fetch.responses import FetchResponseReader
@@ -51,7 +52,7 @@ _CALM_SECONDS = 1.0
 _STARVED_POLL_SECONDS = 0.02
 _TEND_SECONDS, _CALM_TEND_SECONDS = 0.02, 0.2
 """How often all that is not an answer is looked after while answers come, where time alone may change it, and else."""
-_PEER, _WAKE = "peer", "wake"
+_WAKE = "wake"
 
 
 def read_task(plan: TaskPlan, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
@@ -82,6 +83,7 @@ class TaskReader:
         self._response_reader = FetchResponseReader(self._ring, self._bounds.ask, read_committed=committed)
         self._homes = Homes(self._response_reader)
         self._plain = PlainAnswers(self._ring, self._partitions, self._response_reader)
+        self._turns = PlainTurns(self._ring, self._plain, self._selector, options.limits)
         self._lanes = ReadAheadConnections(
             self._leaders, options.source.request_timeout_seconds, options.limits, options.receive_bytes, self._ring,
             self._response_reader, self._partitions, self._selector, self._has_credit,
@@ -92,8 +94,7 @@ class TaskReader:
         self._admission = Admission(plan, options.wants)
         self._turned_at = time.monotonic()
         self._tend_at = 0.0
-        self._peer_gone = False
-        self._peer_descriptor = -1
+        self._peer = PeerWatch(self._ring, self._selector)
         self._started = time.monotonic()
         self._end = EpochEnd(plan, self._started)
         self._commands: CommandTail | None = None
@@ -127,11 +128,9 @@ class TaskReader:
         return end_batch(rows, self._ring.announcer.announced, stages)
 
     def _finished(self) -> bool:
-        if self._peer_gone or self._ring.peer_failed or self._end.has_come(time.monotonic()):
+        if self._peer.is_gone or self._ring.peer_failed or self._end.has_come(time.monotonic()):
             return True
         return not self._plan.seconds and self._partitions.all_done()
-
-    # One turn of the loop: outcomes and orders first, then requests, then whatever the sockets bring.
 
     def _turn(self) -> None:
         while True:
@@ -141,10 +140,22 @@ class TaskReader:
             is_short = now < self._tend_at and self._lanes.is_empty and not starved
             timeout = self._ask_again(now) if is_short else self._tend()
             held = self._flushes.seconds_left(now)
+            if is_short and self._take_plain_turns(min(self._tend_at, now + held)):
+                return
             for key, _ in self._selector.select(0 if self._response_reader.rows else max(min(timeout, held), 0)):
                 self._serve(key.data)
             if self._response_reader.rows or not is_short or held <= 0:
                 return
+
+    def _take_plain_turns(self, until: float) -> bool:
+        """Have compiled code go on until then, or anything unusual comes; whether it did."""
+        is_free = self._throttle.is_free and self._has_credit() and not self._response_reader.rows
+        here = self._turns.take(self._connections, self._options.limits.bytes_max, until) if is_free else None
+        for node in here or ():
+            self._receive(node)
+        for key, _ in self._selector.select(0) if here is not None else ():
+            self._serve(key.data)
+        return here is not None
 
     def _ask_again(self, now: float) -> float:
         """Ask the brokers that have rested. Returns for how many seconds to wait."""
@@ -160,7 +171,7 @@ class TaskReader:
         """Look after everything. Returns for how many seconds to wait."""
         self._plain.settle()
         self._tend_at = time.monotonic() + (_TEND_SECONDS if self._partitions.await_time else _CALM_TEND_SECONDS)
-        self._watch_peer()
+        self._peer.begin()
         for order in self._ring.slot_orders(self._partitions.slots):
             fetch_state = self._partitions.in_slot(order.slot)
             if fetch_state is not None:
@@ -219,8 +230,8 @@ class TaskReader:
             self._tend_at = 0.0
         if what == _WAKE:
             self._ring.drain_wake()
-        elif what == _PEER:
-            self._peer_gone = True
+        elif what == PEER:
+            self._peer.is_gone = True
         elif what == DIAL_KEY:
             assert self._commands is not None
             for command in self._commands.take_commands():
@@ -229,16 +240,6 @@ class TaskReader:
             self._lanes.receive(what)
         else:
             self._receive(what)
-
-    def _watch_peer(self) -> None:
-        """Watch the writer's process: a killed writer cannot set its error flag, and Spark notices its death late."""
-        if self._peer_descriptor < 0 and self._ring.peer:
-            try:
-                self._peer_descriptor = os.pidfd_open(self._ring.peer)
-            except OSError:
-                self._peer_gone = True
-                return
-            self._selector.register(self._peer_descriptor, selectors.EVENT_READ, _PEER)
 
     # Brokers: look up leaders, dial, ask, receive.
 
@@ -405,6 +406,5 @@ class TaskReader:
             connection.close()
         self._lanes.close()
         self._selector.close()
-        if self._peer_descriptor >= 0:
-            os.close(self._peer_descriptor)
+        self._peer.close()
         self._ring.close()

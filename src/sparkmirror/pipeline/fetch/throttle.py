@@ -98,6 +98,11 @@ class Throttle:
         waits = [bucket.seconds_until_ready(now) for bucket in self._buckets.values()]
         return min((wait for wait in waits if wait), default=0.0)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is limited."""
+        return not self._buckets
+
     def bytes_max(self, otherwise: int) -> int:
         """The most bytes that one response may have."""
         bucket = self._buckets.get(WHOLE_FLOW)

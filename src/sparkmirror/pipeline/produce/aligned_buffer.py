@@ -110,9 +110,9 @@ class AlignedBuffer(DirectBuffer):
                 return self._watch_age(batch)
         return None
 
-    def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
+    def succeed(self, batch: Batch, base_offset: int = -1, now: float | None = None) -> list[Batch]:
         """As `PartitionBuffer.succeed`; old records are no sign that the log knows the producer."""
-        moved = super().succeed(batch, base_offset)
+        moved = super().succeed(batch, base_offset, now)
         if batch.is_old:
             self._in_flight.doubt()
         return moved

@@ -136,10 +136,12 @@ class AnswerTaker:
                 self._progress.store_again()
             self._ledger_ends[ledger.target] = batch.base_offset + batch.records
 
-    def go_on(self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int) -> None:
-        """A batch of a source partition has its place on the target."""
+    def go_on(
+        self, buffer: PartitionBuffer, batch: Batch, base_offset: int, came_at_ms: int, now: float | None = None
+    ) -> None:
+        """A batch of a source partition has its place on the target. `now` is when that was known, if it was before."""
         self._task_metrics.acknowledged(buffer.source, batch, came_at_ms or self._clock.time_ns() // 1_000_000)
-        moved = buffer.succeed(batch, base_offset)
+        moved = buffer.succeed(batch, base_offset, now)
         self._progress.map_batches(buffer.source, moved)
         reason = self._log_check.add(buffer, moved, buffer.target.topic)
         if reason:

@@ -25,7 +25,7 @@ class Arrivals:
     rows."""
 
     def __init__(self, listener: Listener | None) -> None:
-        self._listener = listener
+        self.listener = self._listener = listener
         self._waiting: deque[_RowBatch] = deque()
         self._rows: deque[Arrival] = deque()
         self._batches = 0
@@ -46,6 +46,11 @@ class Arrivals:
             self._rows.extend(self._waiting.popleft().rows)
             self._batches += 1
         return self._rows.popleft()
+
+    @property
+    def row_batches(self) -> int:
+        """How many batches of rows were begun."""
+        return self._batches
 
     def __bool__(self) -> bool:
         """Whether there is something to take."""

@@ -255,10 +255,10 @@ class PartitionBuffer(PartitionLife):
 
     # Answers.
 
-    def succeed(self, batch: Batch, base_offset: int = -1) -> list[Batch]:
-        """The target has written the batch from `base_offset` on. Returns the batches over which `acknowledged`
-        moved."""
-        now, in_flight = self._clock.monotonic(), self._in_flight
+    def succeed(self, batch: Batch, base_offset: int = -1, now: float | None = None) -> list[Batch]:
+        """The target has written the batch from `base_offset` on, and said so at `now`, if that was before. Returns the
+        batches over which `acknowledged` moved."""
+        in_flight, now = self._in_flight, self._clock.monotonic() if now is None else now
         batch.base_offset, batch.waiting = base_offset, False
         self.round_trip.measure(now - batch.sent_at)
         batch.acknowledged = True

@@ -108,7 +108,7 @@ class ProduceConnection:
 
     @property
     def has_room(self) -> bool:
-        return len(self.unanswered) < min(self._requests_max, self.pace.requests_max)
+        return len(self.unanswered) < self.requests_max
 
     @property
     def may_be_late(self) -> bool:
@@ -154,18 +154,67 @@ class ProduceConnection:
     def send(self, items: Sequence[Part], timeout_ms: int) -> None:
         """Queue one request and write as much as the socket takes. Raises OSError when the connection is gone."""
         self.link.correlation += 1
-        header = wire.request_header(wire.PRODUCE, self.version, self.link.correlation, self.link.client_id)
         numbered = [(key, buffer.target.partition, buffer, batch) for key, buffer, batch in items]
-        body = wire.encode_produce(
-            [(key, partition, batch.data) for key, partition, _, batch in numbered],
-            transactional_id=self._transactional_id,
-            timeout_ms=timeout_ms,
-        )
-        parts = wire.frame(header, *body)
+        parts = self._encode(self.link.correlation, items, timeout_ms)
         if self._is_tls:
             parts = [b"".join(parts)]  # `sendmsg` does not exist on TLS sockets
         self.unanswered.append(Request.of(time.monotonic(), numbered))
         self._write_first(parts)
+
+    # What compiled code does over this connection (`pipeline.produce.plain_turns`).
+
+    def is_plain(self, until: float) -> bool:
+        """Whether compiled code may send and receive until then: nothing is under way, nor half-written or half-read,
+        and no pause or renewal comes before that time."""
+        is_empty = not (self.unanswered or self._out or self._filled)
+        return is_empty and self.may_be_late and not self.pace.is_slow and self._is_open(until)
+
+    def _is_open(self, until: float) -> bool:
+        return self.not_before <= time.monotonic() and until < self.link.reauthenticate_at
+
+    def request_head(self, timeout_ms: int) -> bytes:
+        """A request as it begins, its length before it, up to the number of its topics."""
+        header = wire.request_header(wire.PRODUCE, self.version, self.link.correlation, self.link.client_id)
+        return b"".join(wire.frame(header, wire.produce_head(timeout_ms)))
+
+    @property
+    def requests_max(self) -> int:
+        """The most requests that may be under way."""
+        return min(self._requests_max, self.pace.requests_max)
+
+    def note_sent(self, correlation: int, sent_at: float, items: Sequence[Part]) -> None:
+        """A request of these batches has gone out, of that correlation, and is not answered."""
+        self.link.correlation = correlation
+        numbered = [(key, buffer.target.partition, buffer, batch) for key, buffer, batch in items]
+        self.unanswered.append(Request.of(sent_at, numbered))
+
+    def note_answered(self, correlation: int, seconds: float, sent_bytes: int) -> None:
+        """A request of so many bytes of batches, of that correlation, was answered after so long."""
+        self.link.correlation = correlation
+        self.link.note_answer(seconds)
+        if not self.pace.is_full:
+            self.pace.note(sent_bytes, 0.0)
+
+    def send_rest(self, correlation: int, items: Sequence[Part], timeout_ms: int, sent_bytes: int) -> None:
+        """Send what is left of a request of which so many bytes went out. Raises OSError."""
+        self._out.extend(map(memoryview, self._encode(correlation, items, timeout_ms)))
+        self._advance(sent_bytes)
+        self.write()
+
+    def take_back(self, received: bytes) -> None:
+        """What was received, and is for `receive`; with the time when that comes to the rest of it."""
+        self._in[: len(received)] = received
+        self._filled = len(received)
+        self._arrived_at_ms = 0
+
+    def _encode(self, correlation: int, items: Sequence[Part], timeout_ms: int) -> list[Buffer]:
+        header = wire.request_header(wire.PRODUCE, self.version, correlation, self.link.client_id)
+        body = wire.encode_produce(
+            [(key, buffer.target.partition, batch.data) for key, buffer, batch in items],
+            transactional_id=self._transactional_id,
+            timeout_ms=timeout_ms,
+        )
+        return wire.frame(header, *body)
 
     def _write_first(self, parts: Sequence[Buffer]) -> None:
         """Write the request whose parts these are, behind what is left of others. As a rule the socket takes all of it
@@ -218,10 +267,12 @@ class ProduceConnection:
         answers, and what it answered is not in `unanswered` any more.
         """
         more = True
-        while more:
-            more = self._read_some()
+        while True:
             while (frame := self._take_frame()) is not None:
                 yield self._match(frame)
+            if not more:
+                return
+            more = self._read_some()
 
     def _read_some(self) -> bool:
         """Read once; whether there may be more. A plain socket that gave less than was asked for is empty."""

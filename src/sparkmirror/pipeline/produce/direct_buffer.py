@@ -5,6 +5,7 @@ A mirror that is caught up has little else. Owned by `pipeline.produce.gate`, wh
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 from uuid import UUID
 
 from sparkmirror.batch.append_time import settle_append_time
@@ -33,6 +34,20 @@ from sparkmirror.pipeline.relay.board import Announcement
 _new_tuple = tuple.__new__
 
 
+class Following(NamedTuple):
+    """Of the runs that come next: the first offset, the leader epoch, the most bytes of a batch, and of a run that is
+    joined (0 for none), the producer and the sequence of the stamp, and where the target's log ends at least."""
+
+    position: int
+    leader_epoch: int
+    bytes_max: int
+    joined_bytes_max: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    end: int
+
+
 class DirectBuffer(PartitionBuffer):
     """What `hand_on` does not do, `accept` and `next_batch` do."""
 
@@ -40,17 +55,45 @@ class DirectBuffer(PartitionBuffer):
 
     def is_next(self, run: Announcement, leader_epoch: int, turns: int, identity: tuple[int, int]) -> bool:
         """Whether the run continues the partition, and may go out as soon as it is here."""
-        in_flight = self._in_flight
+        return run.first_offset == self.position and self._goes_on(leader_epoch, turns, identity)
+
+    def _goes_on(self, leader_epoch: int, turns: int, identity: tuple[int, int]) -> bool:
         return (
             self.state is State.FLOWING
-            and run.first_offset == self.position
             and turns == self.turns
             and leader_epoch == self._handed_on.leader_epoch
             and not self._waiting.runs
-            and in_flight.takes_fresh(identity)
+            and self._in_flight.takes_fresh(identity)
             and not (self.rests or self.unpacking.is_poor)
             and self._packing.passes_all
             and self._target is not None
+        )
+
+    def may_follow(self, leader_epoch: int, turns: int, identity: tuple[int, int], until: float) -> bool:
+        """Whether each run that continues the partition `is_next` until then, and the target will say where it stands:
+        nothing is under way, and the log knows the producer."""
+        extent, in_flight = self.extent, self._in_flight
+        return (
+            self.may_be_made
+            and self._goes_on(leader_epoch, turns, identity)
+            and in_flight.is_known
+            and not in_flight.batches
+            and until - self.progressed_at < REMEMBERED_SECONDS
+            and extent is not None
+            and extent.end > 0
+            and extent.topic == self.target.topic
+            and not self.gaps
+        )
+
+    @property
+    def following(self) -> Following:
+        """What the batches of the next runs must be, and the stamp that the first gets."""
+        in_flight, bytes_max = self._in_flight, self.limits.max_message_bytes or UNLIMITED_BYTES
+        extent = self.extent
+        end = 0 if extent is None else extent.end
+        epoch, joined_bytes_max = self._handed_on.leader_epoch, self._joined_bytes_max(self.position)
+        return Following(
+            self.position, epoch, bytes_max, joined_bytes_max, *in_flight.identity, in_flight.next_sequence, end
         )
 
     def goes_on_in(self, topic_id: UUID | None) -> bool:  # noqa: ARG002
@@ -77,19 +120,43 @@ class DirectBuffer(PartitionBuffer):
         """What the batch of a run that `is_next` must be, and the stamp that it gets."""
         in_flight, epoch = self._in_flight, self._handed_on.leader_epoch
         bytes_max = self.limits.max_message_bytes or UNLIMITED_BYTES
-        bounds = run.lease, run.size, run.first_offset, epoch, bytes_max, self._joined_bytes_max(run)
+        joined_bytes_max = self._joined_bytes_max(run.first_offset)
+        bounds = run.lease, run.size, run.first_offset, epoch, bytes_max, joined_bytes_max
         return _new_tuple(Asked, (*bounds, *in_flight.identity, in_flight.next_sequence))
 
-    def hand_on_made(self, run: Announcement, made: ReadyBatch, free: Callable[[], None]) -> Batch:
-        """The batch that compiled code has made, and stamped, as `asked`."""
+    def hand_on_made(
+        self, run: Announcement, made: ReadyBatch, free: Callable[[], None], now: float | None = None
+    ) -> Batch:
+        """The batch that compiled code has made, and stamped, as `asked`; at `now`, if it did so before."""
         if made.codec:
             self.unpacking.note_passed(Codec(made.codec), made.data[HEADER_BYTES:])
         sequence = self._in_flight.take_sequence(made.records, transactional=False)
-        return self._send(run, made.data, sequence, Span(made.base_offset, made.records), free)
+        return self._send(run, made.data, sequence, Span(made.base_offset, made.records), free, now)
 
-    def _send(self, run: Announcement, data: memoryview, sequence: int, span: Span, free: Callable[[], None]) -> Batch:
+    def pass_written(self, next_offset: int, records: int, end: int, now: float, seconds: float) -> None:
+        """Runs up to there that `may_follow`, of so many records, went out and were acknowledged, the last one at
+        `now`, the quickest after so many seconds; the target's log ends behind them."""
+        self._in_flight.take_sequence(records, transactional=False)
+        self.round_trip.measure(seconds)
+        self.position = next_offset
+        self.move_to(next_offset, self._handed_on)
+        self.progressed_at, self.failures = now, 0
+        if self.extent is not None:
+            self.extend(self.extent._replace(end=end))
+
+    def _send(
+        self,
+        run: Announcement,
+        data: memoryview,
+        sequence: int,
+        span: Span,
+        free: Callable[[], None],
+        now: float | None = None,
+    ) -> Batch:
         """The stamped batch goes out."""
-        now, in_flight, handed_on = self._clock.monotonic(), self._in_flight, self._handed_on
+        in_flight, handed_on = self._in_flight, self._handed_on
+        if now is None:
+            now = self._clock.monotonic()
         if not in_flight.batches:
             if now - self.progressed_at > REMEMBERED_SECONDS:
                 in_flight.doubt()
@@ -103,7 +170,7 @@ class DirectBuffer(PartitionBuffer):
 
     def _join(self, run: Announcement, data: memoryview) -> tuple[memoryview, BatchHeader] | None:
         """All of the run as one batch; None if it is not a few small batches that can be one."""
-        if run.size > self._joined_bytes_max(run):
+        if run.size > self._joined_bytes_max(run.first_offset):
             return None
         batches = leading_batches(data)
         if len(batches) < 2 or sum([len(one) for one, _ in batches]) != run.size:
@@ -114,10 +181,10 @@ class DirectBuffer(PartitionBuffer):
         joined = join(batches, self.unpacking)
         return None if joined is None else (memoryview(joined), parse_header(joined, 0))
 
-    def _joined_bytes_max(self, run: Announcement) -> int:
-        """The most bytes of the run's batches that may become one; 0 where none may."""
+    def _joined_bytes_max(self, first_offset: int) -> int:
+        """The most bytes of batches from there on that may become one; 0 where none may."""
         packing = self._packing
-        if not packing.merging or run.first_offset < self.apart_until:
+        if not packing.merging or first_offset < self.apart_until:
             return 0
         return min(JOINED_BYTES_MAX, packing.batch_bytes, self.limits.merged_bytes)
 

@@ -173,33 +173,48 @@ class DirectPath:
 
     def _add(self, place: _Place, run: Announcement, ready: ReadyBatch | None = None) -> bool:
         """Put the batch of a run in the reader's memory into its place, made here unless it is `ready`."""
+        if ready is not None:
+            self._put(place, self.enter(place.buffer, run, ready))
+            return True
         peer, size = self._peer, run.size
         assert peer is not None, "only a reader's memory is leased"
-        free = self._gate.give_back_later(run.lease, size)
-        if ready is not None:
-            self._put(place, run, place.buffer.hand_on_made(run, ready, free))
-        elif not self._put(place, run, place.buffer.hand_on(run, peer.slice(run.lease, size), free)):
+        batch = place.buffer.hand_on(run, peer.slice(run.lease, size), self._gate.give_back_later(run.lease, size))
+        if batch is None:
             return False
+        self._note(place.buffer, run)
+        self._put(place, batch)
         self._task_metrics.leased_bytes += size
         return True
 
+    def enter(self, buffer: DirectBuffer, run: Announcement, ready: ReadyBatch, now: float | None = None) -> Batch:
+        """The batch of a run in the reader's memory that compiled code has made; at `now`, if it did so before."""
+        batch = buffer.hand_on_made(run, ready, self._gate.give_back_later(run.lease, run.size), now)
+        self._note(buffer, run)
+        self._task_metrics.leased_bytes += run.size
+        return batch
+
     def _add_inline(self, place: _Place, run: Announcement, inline: memoryview) -> bool:
         """As `_add`, of a run whose bytes came in its row."""
-        if not self._put(place, run, place.buffer.hand_on(run, inline, self._gate.free_inline_later(run.size))):
+        batch = place.buffer.hand_on(run, inline, self._gate.free_inline_later(run.size))
+        if batch is None:
             return False
+        self._note(place.buffer, run)
+        self._put(place, batch)
         self._gate.inline_bytes += run.size
         return True
 
-    def _put(self, place: _Place, run: Announcement, batch: Batch | None) -> bool:
-        """Put the batch into its place; False if there is none."""
-        if batch is None:
-            return False
-        request, connection, buffer = place
+    def note_distance(self, buffer: DirectBuffer) -> None:
+        """Whether the partition's brokers are far."""
         if buffer.round_trip.is_far is not self._brokers.is_far:
             buffer.round_trip.note_distance(is_far=self._brokers.is_far)
+
+    def _note(self, buffer: DirectBuffer, run: Announcement) -> None:
+        self.note_distance(buffer)
         self._task_metrics.arrived(buffer, run)
+
+    def _put(self, place: _Place, batch: Batch) -> None:
+        request, connection, buffer = place
         request.parts.append((self._brokers.topic_key(connection, buffer.target.topic), buffer, batch))
-        return True
 
     def send(self) -> None:
         """One request for each connection."""

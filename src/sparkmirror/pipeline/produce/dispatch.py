@@ -116,6 +116,25 @@ class Dispatch:
                         return False
         return is_due
 
+    @property
+    def waits_for_nothing(self) -> bool:
+        """Whether each partition's batches are out, and answered."""
+        return not (self.leaderless or self._moving) and self.is_idle
+
+    def send_rest(
+        self, connection: ProduceConnection, correlation: int, parts: Sequence[Part], sent_bytes: int
+    ) -> None:
+        """Send what is left of a request that compiled code has not sent whole."""
+        try:
+            connection.send_rest(correlation, parts, self._request_ms, sent_bytes)
+            self.watch(connection)
+        except OSError:
+            self.lose(connection)
+
+    @property
+    def request_ms(self) -> int:
+        return self._request_ms
+
     def fill(self, connection: ProduceConnection, now: float) -> None:
         """Send requests while the connection has room: in each, the next batch of every ready partition.
 

@@ -68,6 +68,10 @@ class OffsetMapping:
         if len(self._noted) >= _NOTED_MAX:
             self.settle()
 
+    def add_span(self, partition: TopicPartition, target: int, span: Span, source_id: UUID) -> None:
+        """Add records that lie alone, in order, from that place on."""
+        self._noted.append((partition, target, (span,), source_id))
+
     def settle(self) -> None:
         """Enter what was added into the maps: many at a time, as in `pipeline.produce.task_metrics`."""
         noted, self._noted = self._noted, []

@@ -4,6 +4,7 @@
 So Spark decides where the records of a partition go, also of those that do not pass through it.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from sparkmirror.model import TopicPartition
@@ -48,6 +49,13 @@ class OpenExtents:
         where = self._partitions.get(slot)
         route = None if where is None else self._routes.get(where)
         return None if where is None or route is None else (where, route)
+
+    @property
+    def routes(self) -> Iterator[tuple[int, TopicPartition, Route]]:
+        """Each open extent, by the slot of its partition."""
+        for slot, where in self._partitions.items():
+            if (route := self._routes.get(where)) is not None:
+                yield slot, where, route
 
     def deliver(self, announced: Announcement) -> Delivery | None:
         """The announced run as if it had come in a row. None if a step of the user's in the query left out the row that

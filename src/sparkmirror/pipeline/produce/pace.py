@@ -12,6 +12,7 @@ REQUEST_BYTES_MAX: Final = 8 << 20
 TRANSACTION_BYTES_MAX: Final = 256 << 20
 _REQUEST_BYTES_FIRST: Final = 256 << 10
 _REQUEST_BYTES_LEAST: Final = 64 << 10
+_REQUESTS_USUAL: Final = 5
 _TRANSACTION_BYTES_FIRST: Final = 1 << 20
 _TRANSACTION_BYTES_LEAST: Final = 16 << 10
 _LONG_PAUSE_SECONDS: Final = 1.0
@@ -36,6 +37,11 @@ class RequestPace:
     def is_full(self) -> bool:
         """Whether answers without a throttle time change nothing that counts any more."""
         return self.bytes_max >= REQUEST_BYTES_MAX and self.requests_max > _REQUESTS_ENOUGH
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether less may be under way than small requests need."""
+        return self.requests_max < _REQUESTS_USUAL or self.bytes_max < _REQUEST_BYTES_FIRST
 
     def note(self, sent_bytes: int, pause_seconds: float) -> None:
         """A request of so many bytes was answered with a throttle time in seconds, 0.0 for none."""

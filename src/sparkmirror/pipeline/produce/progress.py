@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import NO_TIMESTAMP, Record, encode_batch
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.ledger import connect, map_records, positions
 from sparkmirror.ledger.copies import Mark
 from sparkmirror.ledger.gaps import Gap
-from sparkmirror.ledger.lineage import Extent
+from sparkmirror.ledger.lineage import Extent, Lineage
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.topics import LedgerTopics
 from sparkmirror.model import Connector, Position, TopicPartition
@@ -123,6 +124,11 @@ class Progress:
         """Note where the records of acknowledged batches went, for the translation of offsets."""
         for batch in batches:
             self._mapping.add(partition, batch, is_alone=is_alone)
+
+    def map_spans(self, partition: TopicPartition, spans: Iterable[tuple[int, Span]], lineage: Lineage) -> None:
+        """As `map_batches`: spans that lie alone from those places of the target on."""
+        for target, span in spans:
+            self._mapping.add_span(partition, target, span, lineage.topic_id)
 
     @property
     def flush_seconds(self) -> float:

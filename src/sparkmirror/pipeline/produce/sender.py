@@ -23,6 +23,7 @@ from sparkmirror.pipeline.produce.connection import ProduceConnection
 from sparkmirror.pipeline.produce.coordinator import Coordinator
 from sparkmirror.pipeline.produce.delivery import Arrival
 from sparkmirror.pipeline.produce.limits import TopicLimits
+from sparkmirror.pipeline.produce.plain_turns import PlainTurns
 from sparkmirror.pipeline.produce.produce_task import ProduceTask
 from sparkmirror.pipeline.produce.task_metrics import TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
@@ -39,6 +40,8 @@ _REST_SECONDS: Final = 0.25
 _LEAVE_SECONDS: Final = 0.06
 """How long answers lie unread at most where nothing waits for them. A caught-up mirror hears of the next records
 sooner: it then wakes once for both."""
+_PLAIN_SECONDS: Final = 0.5
+"""How long compiled code goes on at most before the books are kept of what it did."""
 _WAKE: Final = "wake"
 _CALL: Final = "call"
 
@@ -66,6 +69,7 @@ class Sender:
         parts = assemble(options, plan, peer, self._background, self._selector, clock)
         self._drain, self._dispatch, self._guarantee = parts.drain, parts.dispatch, parts.guarantee
         self._task = ProduceTask(parts, clock)
+        self._plain = PlainTurns(peer, self._wake_reader, self._arrivals, parts, clock)
         self._tend_at = self._timers_at = 0.0
         self._is_quiet = self.row_thread_waits = False
         self.error: Exception | None = None
@@ -154,7 +158,10 @@ class Sender:
 
     def _turn(self) -> None:
         now = self._clock.monotonic()
-        is_plain = self._take_arrivals() and self._left_answers
+        is_plain = self._take_arrivals()
+        if is_plain:
+            self._plain.note_turn()
+        is_plain = is_plain and self._left_answers
         if now >= self._tend_at or (now >= self._timers_at and self._task.has_timers):
             is_plain = False
             self._timers_at, self._tend_at = now + _TEND_SECONDS, now + _CALM_TEND_SECONDS
@@ -168,12 +175,27 @@ class Sender:
             self._serve_all(self._selector.select(0))
         self._publish()
         has_news = self._has_news()
-        if not has_news and self._may_leave_answers():
+        if not has_news and self._take_plain_turns(now):
+            return
+        if not has_news and not self._plain.is_due and self._may_leave_answers():
             self._left_answers = True
             self._serve_all(self._calls.select(_LEAVE_SECONDS))
         else:
             self._serve_all(self._selector.select(0.0 if has_news else self._timeout(now)))
             self._publish()
+
+    def _take_plain_turns(self, now: float) -> bool:
+        """Have compiled code go on until timers are due, or anything but small runs comes; whether it did."""
+        if not self._plain.is_due or self._task.has_timers or self._peer is None or self._peer.reader_waits:
+            return False
+        to_serve = self._plain.take(now + min(self._timeout(now), _PLAIN_SECONDS))
+        if to_serve is None:
+            return False
+        for connection in to_serve:
+            self._task.serve(connection, selectors.EVENT_READ)
+        self._publish()
+        self._serve_all(self._selector.select(0))
+        return True
 
     def _has_news(self) -> bool:
         """Whether the next turn has something to do at once: a call may have been heard already, and comes once."""

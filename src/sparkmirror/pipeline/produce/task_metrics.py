@@ -30,7 +30,7 @@ _NOTED_MAX: Final = 512
 _RECENT_MS: Final = 30_000
 _RATE_SECONDS: Final = 2.0
 _times = struct.Struct(">qq").unpack_from
-_TIMES_AT: Final = 27
+TIMES_AT: Final = 27
 """Where a batch's header has baseTimestamp and maxTimestamp (Kafka protocol, record batch)."""
 
 
@@ -140,8 +140,29 @@ class TaskMetrics:
         self.records += batch.records
         self.bytes += len(data)
         self.batches += 1
-        told = where, batch.records, len(data), *_times(data, _TIMES_AT), batch.queued.fetched_at_ms, now_ms
+        told = where, batch.records, len(data), *_times(data, TIMES_AT), batch.queued.fetched_at_ms, now_ms
         self._noted.append((self._count_acknowledged, told))
+
+    def passed(
+        self, buffer: PartitionBuffer, arrived: tuple[int, ...], records: int, size: int, first_ms: int, latest_ms: int,
+        now_ms: int,
+    ) -> None:  # fmt: skip
+        """As `arrived` and `acknowledged`, of a run of which both have happened: `arrived` is the offset before it, and
+        of the run the high watermark, the latest timestamp, when it was fetched, and its records; of its batch there
+        are the records, its bytes, when the first and the latest was produced."""
+        where = buffer.source
+        if self.faults:
+            self.faults.pop(where, None)
+        if self._unanswered:
+            self._unanswered.discard(where)
+        self.records += records
+        self.bytes += size
+        self.batches += 1
+        self._noted.append((self._count_arrived, (buffer, None, *arrived)))
+        told = where, records, size, first_ms, latest_ms, arrived[3], now_ms
+        self._noted.append((self._count_acknowledged, told))
+        if len(self._noted) >= _NOTED_MAX:
+            self.settle()
 
     def moved(self, buffer: PartitionBuffer) -> None:
         """The partition's position may have moved."""

@@ -27,7 +27,7 @@ _ANNOUNCED, _HEARD, _LISTENS = 0, 8, 16
 _ENTRIES_AT: Final = 24 * _WORD
 BOARD_BYTES: Final = _ENTRIES_AT + ENTRIES * _ENTRY.size
 
-_KEEPS_ORDER: Final = os.uname().machine.lower() in {"x86_64", "amd64", "i686"}
+KEEPS_ORDER: Final = os.uname().machine.lower() in {"x86_64", "amd64", "i686"}
 """Such processors show each other stores in their order, do loads in theirs, and let no store overtake a load."""
 _lock = threading.Lock()
 
@@ -40,7 +40,7 @@ def fence() -> None:
     Python has no memory barrier of its own. On ARM to release a lock orders what came before it, and to take it again
     orders what follows: hence twice. No other process uses the lock; its instructions are what counts.
     """
-    if _KEEPS_ORDER:
+    if KEEPS_ORDER:
         return
     with _lock:
         pass
@@ -87,9 +87,13 @@ class Announcer:
         memory stays while a caller holds it."""
         return np.frombuffer(self._memory[:], np.uint8, ENTRIES * _ENTRY_BYTES, _ENTRIES_AT)
 
+    def note_announced(self, announced: int) -> None:
+        """Compiled code has announced all before that one."""
+        self.announced = announced
+
     def count(self, entries: int) -> None:
         """So many entries were written behind those that are announced."""
-        if not _KEEPS_ORDER:
+        if not KEEPS_ORDER:
             fence()  # they are whole before they count
         self.announced += entries
         self._words[_ANNOUNCED] = self.announced
@@ -153,6 +157,10 @@ class Listener:
         fence()  # all have been read before their places are free
         self._words[_HEARD] = self.heard = heard
         return found
+
+    def note_heard(self, heard: int) -> None:
+        """Compiled code has taken all before that one."""
+        self.heard = heard
 
     def _read(self, number: int) -> Announcement:
         return Announcement._make(_unpack_entry(self._memory, _place(number)))

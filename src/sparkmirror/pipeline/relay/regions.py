@@ -73,6 +73,12 @@ class Regions:
             self._region_of[lease] = found
         self._release_front()
 
+    def give_up(self, region: int, size: int) -> None:
+        """Keep so many bytes of a region that is not lent; what is behind is free where no other region follows."""
+        last = self._regions[-1]
+        if last.start == region:
+            last.stop = self._head = region + size
+
     @property
     def awaits_filler(self) -> bool:
         """Whether the front is still being filled: then no lease that comes back frees any memory."""

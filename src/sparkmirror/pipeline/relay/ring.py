@@ -45,6 +45,8 @@ pause."""
 _BOARD_AT: Final = -(-(_W_SLOTS + _SLOT_WORDS * _SLOTS) * 8 // 64) * 64
 _CONTROL_BYTES: Final = -(-(_BOARD_AT + BOARD_BYTES) // _PAGE) * _PAGE
 
+WAITING_WORD, TAKEN_WORD, CALLS_WORD, BOARD_WORD = _W_WAITING, _W_TAKEN, _W_CALLS, _BOARD_AT // 8
+"""Where compiled code finds them on the control page."""
 FLOWING, PAUSED = 0, 1
 
 
@@ -107,6 +109,21 @@ class Ring(Regions):
     def bytes(self) -> NDArray[np.uint8]:
         """All of the ring, for compiled code. Its memory stays while a caller holds it."""
         return np.frombuffer(self.data[:], np.uint8)
+
+    @property
+    def page(self) -> NDArray[np.int64]:
+        """The control page, for compiled code."""
+        return np.frombuffer(self._map, np.int64, _CONTROL_BYTES // 8)
+
+    @property
+    def given(self) -> int:
+        """How many batches of rows have gone to Spark."""
+        return self._given
+
+    @property
+    def call_writer(self) -> int:
+        """The pipe by which `call` wakes the writer."""
+        return self._call_writer
 
     def collect(self) -> None:
         """Free the regions whose leases the writer has given back."""
@@ -175,8 +192,11 @@ class Ring(Regions):
         return bool(self._words[_W_ERROR])
 
     def set_waiting(self, waiting: bool) -> None:
-        """Tell the writer whether memory is waited for that it can give back."""
-        self._words[_W_WAITING] = int(waiting and not self.awaits_filler)
+        """Tell the writer whether memory is waited for that it can give back; one that waits is called for that."""
+        waits, waited = int(waiting and not self.awaits_filler), self._words[_W_WAITING]
+        self._words[_W_WAITING] = waits
+        if waits > waited:
+            self.call()
 
     def wake(self) -> None:
         """End the reader's wait, from any thread of it."""
@@ -258,6 +278,11 @@ class RingPeer:
     def bytes(self) -> NDArray[np.uint8]:
         """All of the ring, for compiled code. Its memory stays while a caller holds it."""
         return np.frombuffer(self.data[:], np.uint8)
+
+    @property
+    def page(self) -> NDArray[np.int64]:
+        """The control page, for compiled code."""
+        return np.frombuffer(self._map, np.int64, _CONTROL_BYTES // 8)
 
     @property
     def reader_waits(self) -> bool:

@@ -130,8 +130,8 @@ def read_request(frame: bytes) -> Asked:
 class End:
     """A reader of one broker."""
 
-    def __init__(self, *, compiled: bool) -> None:
-        self.ring = Ring(1 << 20)
+    def __init__(self, *, compiled: bool, ring_bytes: int = 1 << 20) -> None:
+        self.ring = Ring(ring_bytes)
         self.writer = RingPeer(self.ring.address)
         self.writer.listener.listen()
         self.clock = ManualClock()

@@ -53,6 +53,7 @@ class Pair:
         self.sender._task = task
         self.sender._tend_at = self.sender._timers_at = inf
         self.sender._left_answers = True
+        self.sender._plain._is_possible = False  # the turns are Python's
 
     def announce(self) -> None:
         assert self.ring.announcer.announce(RUN)

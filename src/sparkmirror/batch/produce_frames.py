@@ -1,0 +1,163 @@
+"""Encodes produce requests of small batches, and reads the answers that say nothing unusual of them; compiled.
+
+Parts of the kernel of `batch.produce_turns`, whose tables they use.
+
+Source: https://kafka.apache.org/protocol, ProduceRequest and ProduceResponse v9 to v13.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from sparkmirror.batch.compiled_numbers import big_endian, put_big_endian, write_uvarint
+from sparkmirror.batch.kernels import copy_bytes
+from sparkmirror.batch.machine_code import Bytes, Int64, Integers, part
+from sparkmirror.batch.produce_turn_rows import (
+    BEHIND_RUN,
+    CONNECTION,
+    CORRELATED,
+    END,
+    FIRST_RUN,
+    HEAD_AT,
+    HEAD_BYTES,
+    PARTITION,
+    PENDING,
+    REQUEST,
+    ROW,
+    TARGET_OFFSET,
+    TOPIC,
+    TOPIC_AT,
+    TOPIC_BYTES,
+    UNDER_WAY,
+)
+from sparkmirror.batch.ready_rows import AT, JOINED, OUTCOME, RECORDS
+from sparkmirror.batch.ready_rows import BYTES as BATCH_BYTES
+
+_CORRELATION_AT: Final = 8
+_PRODUCED_BYTES: Final = 33
+_ANSWER_TAIL_BYTES: Final = 6
+_OFFSET_MAX: Final = 1 << 62
+_NONE: Final = -1
+
+
+@part
+def encode_request(
+    frame: Bytes, number: Int64, connections: Integers, table: Integers, topics: Integers, heads: Bytes,
+    runs: Integers, memory: Bytes, room: Bytes, request: Int64,
+) -> Int64:  # fmt: skip
+    """The request of the turn's batches over a connection. Returns its size in bytes."""
+    over, named, topic = connections[number], np.int64(0), np.int64(_NONE)
+    for row in range(table.shape[0]):
+        if table[row, CONNECTION] == number and table[row, PENDING] >= 0 and table[row, TOPIC] != topic:
+            topic = table[row, TOPIC]
+            named += 1
+    at = copy_bytes(frame, 0, heads, over[HEAD_AT], over[HEAD_BYTES])
+    put_big_endian(frame, _CORRELATION_AT, over[CORRELATED], 4)
+    at = write_uvarint(frame, at, np.uint64(named + 1))
+    topic = np.int64(_NONE)
+    for index in range(table.shape[0]):
+        row = table[index]
+        if row[CONNECTION] != number or row[PENDING] < 0:
+            continue
+        if row[TOPIC] != topic:
+            if topic >= 0:
+                frame[at] = 0
+                at += 1
+            topic, members = row[TOPIC], np.int64(0)
+            for other in range(index, table.shape[0]):
+                members += table[other, TOPIC] == topic and table[other, PENDING] >= 0
+            at = copy_bytes(frame, at, heads, topics[topic, TOPIC_AT], topics[topic, TOPIC_BYTES])
+            at = write_uvarint(frame, at, np.uint64(members + 1))
+        run = runs[row[PENDING]]
+        run[REQUEST] = request
+        row[PENDING] = _NONE
+        put_big_endian(frame, at, row[PARTITION], 4)
+        at = write_uvarint(frame, at + 4, np.uint64(run[BATCH_BYTES] + 1))
+        if run[OUTCOME] == JOINED:
+            at = copy_bytes(frame, at, room, run[AT], run[BATCH_BYTES])
+        else:
+            at = copy_bytes(frame, at, memory, run[AT], run[BATCH_BYTES])
+        frame[at] = 0
+        at += 1
+    frame[at], frame[at + 1] = 0, 0
+    put_big_endian(frame, 0, at - 2, 4)
+    return at + 2
+
+
+@part
+def _find_run(
+    runs: Integers, request: Integers, number: Int64, table: Integers, topics: Integers, heads: Bytes, inbox: Bytes,
+    key_at: Int64, partition: Int64,
+) -> Int64:  # fmt: skip
+    """The run of a request which went to a partition of the topic whose key stands there."""
+    for index in range(request[FIRST_RUN], request[BEHIND_RUN]):
+        run = runs[index]
+        if run[REQUEST] != number or table[run[ROW], PARTITION] != partition:
+            continue
+        topic = topics[table[run[ROW], TOPIC]]
+        is_same = True
+        for byte in range(topic[TOPIC_BYTES]):
+            is_same = is_same and inbox[key_at + byte] == heads[topic[TOPIC_AT] + byte]
+        if is_same:
+            return np.int64(index)
+    return np.int64(_NONE)
+
+
+@part
+def _carries(
+    runs: Integers, request: Integers, number: Int64, table: Integers, topics: Integers
+) -> tuple[Int64, Int64]:
+    """How many batches a request carries, and the size of the keys of their topics; -1 where they are not of one."""
+    carried, key_bytes = np.int64(0), np.int64(_NONE)
+    for index in range(request[FIRST_RUN], request[BEHIND_RUN]):
+        if runs[index, REQUEST] != number:
+            continue
+        found = topics[table[runs[index, ROW], TOPIC], TOPIC_BYTES]
+        if carried and found != key_bytes:
+            return carried, np.int64(_NONE)
+        key_bytes = found
+        carried += 1
+    return carried, key_bytes
+
+
+@part
+def read_answer(
+    inbox: Bytes, at: Int64, stop: Int64, number: Int64, runs: Integers, requests: Integers, table: Integers,
+    topics: Integers, heads: Bytes, takes: bool,
+) -> bool:  # fmt: skip
+    """Whether the answer says of each batch of the request, and of no other, that it was written behind those before.
+    If `takes`, which must be so then, their places are noted."""
+    request, found = requests[number], np.int64(0)
+    carried, key_bytes = _carries(runs, request, number, table, topics)
+    if key_bytes < 0 or stop - at < _ANSWER_TAIL_BYTES or inbox[at] or not 1 < inbox[at + 1] < 0x80:
+        return False
+    named = np.int64(inbox[at + 1]) - 1
+    at += 2
+    for _ in range(named):
+        key_at = at
+        at += key_bytes
+        if stop - at < _ANSWER_TAIL_BYTES or not 1 < inbox[at] < 0x80:
+            return False
+        members = np.int64(inbox[at]) - 1
+        at += 1
+        for _ in range(members):
+            if stop - at < _PRODUCED_BYTES + _ANSWER_TAIL_BYTES:
+                return False
+            partition = big_endian(inbox, at, 4)
+            index = _find_run(runs, request, number, table, topics, heads, inbox, key_at, partition)
+            if index < 0 or big_endian(inbox, at + 4, 2) or inbox[at + 30] != 1 or inbox[at + 31] or inbox[at + 32]:
+                return False
+            run = runs[index]
+            row, base = table[run[ROW]], big_endian(inbox, at + 6, 8)
+            if run[TARGET_OFFSET] >= 0 or base < row[END] or base > _OFFSET_MAX:
+                return False
+            if takes:
+                run[TARGET_OFFSET] = base
+                row[END] = base + run[RECORDS]
+                row[UNDER_WAY] -= 1
+            found += 1
+            at += _PRODUCED_BYTES
+        if inbox[at]:
+            return False
+        at += 1
+    return bool(found == carried and stop - at == 5 and big_endian(inbox, at, 4) == 0 and not inbox[at + 4])

@@ -1,0 +1,412 @@
+"""Compiled code takes a reader's turns as Python does: two readers hear the same brokers, as in `test_plain_answers`.
+
+One of them has its connection read, answered and asked by compiled code alone.
+"""
+
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from threading import Thread
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.pipeline.fetch.test_plain_answers import (
+    SESSION,
+    UNUSUAL,
+    WHERE,
+    Asked,
+    End,
+    Told,
+    answer,
+    any_told,
+    read_request,
+    usual,
+)
+
+from sparkmirror.batch import fetch_turns
+from sparkmirror.kafka.wire.link import Link
+from sparkmirror.pipeline.fetch import connection as fetch_connection
+from sparkmirror.pipeline.fetch import plain_answers
+from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.plain_turns import PlainTurns
+from sparkmirror.pipeline.relay import board
+from sparkmirror.pipeline.relay.board import Announcement
+from sparkmirror.pipeline.relay.schema import Row
+
+_BYTES_MAX: Final = 8 << 20
+_SECONDS: Final = 0.01
+
+
+class TurningEnd(End):
+    """A reader whose turns are taken by compiled code where they can be."""
+
+    def __init__(self, *, compiled: bool, rest_seconds: float = 0.0, ring_bytes: int = 1 << 20) -> None:
+        super().__init__(compiled=compiled, ring_bytes=ring_bytes)
+        self.connection.close()
+        self.theirs.close()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ours = socket.create_connection(server.getsockname())
+            self.theirs, _ = server.accept()
+        link = Link(ours, "b:1", {1: (12, 16)}, "me")
+        link.round_trip_seconds = 0.001
+        limits = FetchLimits(rest_seconds=rest_seconds)
+        self.connection = FetchConnection(link, self.ring, limits)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.ring.wake_reader, selectors.EVENT_READ, "wake")
+        self.selector.register(ours, selectors.EVENT_READ, 1)
+        self.turns = PlainTurns(self.ring, self.plain, self.selector, limits)
+        self.compiled = compiled
+
+    def take_turns(self, seconds: float = _SECONDS) -> list[int] | None:
+        return self.turns.take({1: self.connection}, _BYTES_MAX, time.monotonic() + seconds)
+
+    def ask(self) -> Asked:
+        if not self.connection.waiting:
+            return super().ask()
+        return read_request(self.theirs.recv(1 << 16))
+
+    def hear(self, body: bytes) -> tuple[list[Announcement], list[Row]]:
+        """Compiled code first, as much as it takes; then as ever."""
+        self.theirs.sendall(struct.pack(">i", len(body)) + body)
+        before = self.ring.announcer.announced
+        if self.compiled:
+            here, deadline = self.take_turns(), time.monotonic() + 10
+            while here == [] and self.connection.session.epoch == self._epoch and time.monotonic() < deadline:
+                here = self.take_turns()
+            self.taken += self.connection.session.epoch != self._epoch and here == []
+        if self.connection.session.epoch == self._epoch:
+            deadline, frame = time.monotonic() + 10, None
+            while frame is None and time.monotonic() < deadline:
+                frame = self.connection.receive()
+            assert frame is not None
+            if self.plain.take(1, self.connection, frame):
+                assert self.ring.announcer.announced >= before
+            else:
+                self.plain.settle()
+                self.response_reader.take_frame(1, self.connection, frame, self.partitions)
+        self._epoch = self.connection.session.epoch
+        return self.given()
+
+    _epoch = 0
+
+    def given(self) -> tuple[list[Announcement], list[Row]]:
+        rows = self.response_reader.take_rows()
+        for _ in rows:
+            self.ring.note_given()
+        announced = self.writer.listener.take(1 << 30)
+        for lease in [*(one.lease for one in announced), *(row.lease for row in rows if row.lease is not None)]:
+            self.writer.give_back(lease)
+        said = [(one, bytes(self.writer.slice(one.lease, one.size))) for one in announced]
+        self.writer.publish()
+        self.ring.collect()
+        self.records = [data for _, data in said]
+        plain = [one._replace(fetched_at_ms=0, lease=0) for one in announced]
+        return plain, [row._replace(fetched_at=0, lease=None) for row in rows]
+
+    def close(self) -> None:
+        super().close()
+        self.selector.close()
+
+
+class Both:
+    """The two readers, which have heard the first answers, whose rows opened all extents."""
+
+    def __init__(self) -> None:
+        self.ends = TurningEnd(compiled=False), TurningEnd(compiled=True)
+        self.ask()
+        self.hear(answer({number: Told() for number in range(4)}, self.offsets))
+        self.ask()
+        self.ends[1].plain._others[1] = 0
+
+    @property
+    def offsets(self) -> list[int]:
+        return [one.offset for one in self.ends[0].fetch_states]
+
+    def ask(self) -> Asked:
+        asked, other = (end.ask() for end in self.ends)
+        assert asked == other
+        return asked
+
+    def hear(self, body: bytes) -> tuple[list[Announcement], list[Row]]:
+        heard, other = (end.hear(body) for end in self.ends)
+        assert heard == other
+        assert self.ends[0].records == self.ends[1].records
+        return heard
+
+    def settle(self) -> None:
+        settled, other = (end.settle() for end in self.ends)
+        rows, others = ([row._replace(fetched_at=0, max_timestamp=0) for row in told[1]] for told in (settled, other))
+        assert (settled[0], rows) == (other[0], others)
+
+    def close(self) -> None:
+        for end in self.ends:
+            end.close()
+
+
+@pytest.fixture
+def both() -> Iterator[Both]:
+    made = Both()
+    yield made
+    made.close()
+
+
+answers = st.dictionaries(st.integers(0, 3), usual) | st.dictionaries(st.integers(0, 3), any_told)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=st.lists(st.tuples(answers, st.booleans()), min_size=1, max_size=8), others=st.sampled_from([0, 1]))
+def test_whatever_a_broker_answers_both_say_ask_and_tell_the_same(
+    steps: list[tuple[dict[int, Told], bool]], others: int
+) -> None:
+    before, plain_answers._OTHERS = plain_answers._OTHERS, others
+    both = Both()
+    try:
+        for told, is_settled in steps:
+            both.hear(answer(told, both.offsets))
+            if is_settled:
+                both.settle()
+            if all(one.node == 1 for one in both.ends[0].fetch_states):
+                both.ask()
+            else:
+                break
+        both.settle()
+    finally:
+        plain_answers._OTHERS = before
+        both.close()
+
+
+def test_plain_answers_are_taken_announced_and_followed_by_the_next_question(both: Both) -> None:
+    for turn in range(1, 4):
+        announced, rows = both.hear(answer({0: Told((2,)), 2: Told((1, 1))}, both.offsets))
+        assert [(one.slot, one.records) for one in announced] == [(0, 2), (2, 2)]
+        assert rows == []
+        assert {position[3] for position in both.ask().positions} == {101 + 2 * turn}
+        assert both.ends[1].taken == turn
+    both.settle()
+
+
+@pytest.mark.parametrize("unusual", UNUSUAL)
+def test_what_is_unusual_is_left_to_python(unusual: str, both: Both) -> None:
+    both.hear(answer({1: Told()}, both.offsets))
+    both.ask()
+    assert both.ends[1].taken == 1
+    both.hear(answer({0: Told(), 1: Told((2, 1), unusual)}, both.offsets))
+    assert both.ends[1].taken == 1 + (unusual in ("hole", "cut"))
+    both.settle()
+
+
+def test_many_turns_are_taken_by_one_call_while_the_broker_answers() -> None:
+    """The writer takes what is announced meanwhile; each record comes once, in order."""
+    end = TurningEnd(compiled=True, rest_seconds=0.001)
+    end.ask()
+    end.hear(answer({number: Told() for number in range(4)}, [one.offset for one in end.fetch_states]))
+    end.ask()
+    end.plain._others[1] = 0
+    rounds, offsets, heard = 50, [one.offset for one in end.fetch_states], list[Announcement]()
+
+    def serve() -> None:
+        for number in range(rounds):
+            body = answer({number % 4: Told((1, 2))}, offsets)
+            data = struct.pack(">i", len(body)) + body
+            middle = number * 3 % len(data)
+            for part in (data[:middle], data[middle:]):
+                end.theirs.sendall(part)
+                time.sleep(0.001)
+            asked = read_request(end.theirs.recv(1 << 16))
+            offsets[number % 4] += 3
+            assert [position[3] for position in asked.positions] == [offsets[number % 4]]
+
+    broker = Thread(target=serve)
+    broker.start()
+    deadline = time.monotonic() + 30
+    while broker.is_alive() and time.monotonic() < deadline:
+        if end.take_turns(0.1) == []:
+            frame = None
+        else:  # in the middle of an answer
+            frame = end.connection.receive()
+        if frame is not None:
+            assert end.plain.take(1, end.connection, frame)
+            assert end.plain.ask(1, _BYTES_MAX)
+        heard += end.given()[0]
+    broker.join(10)
+    assert not broker.is_alive()
+    assert [(one.slot, one.records) for one in heard] == [(number % 4, 3) for number in range(rounds)]
+    for slot in range(4):
+        own = [one for one in heard if one.slot == slot]
+        assert [one.first_offset for one in own[1:]] == [one.next_offset for one in own[:-1]]
+    end.plain.settle()
+    assert [one.offset for one in end.fetch_states] == offsets
+    assert len(end.ring._regions) == 0
+    end.close()
+
+
+@pytest.mark.parametrize("size", [2, 4, 30, -1])
+def test_the_beginning_of_an_answer_is_left_to_python(size: int, both: Both) -> None:
+    """Where the turns are over before the rest has come."""
+    body = answer({0: Told((2,))}, both.offsets)
+    data = struct.pack(">i", len(body)) + body
+    end = both.ends[1]
+    end.theirs.sendall(data[:size])
+    assert end.take_turns(0.2) == ([] if size == 4 else [1])
+    assert end.connection.conversation(_BYTES_MAX, time.monotonic()) is None
+    end.theirs.sendall(data[size:])
+    frame = None
+    while frame is None:
+        frame = end.connection.receive()
+    assert bytes(frame.buffer) == body
+    assert end.plain.take(1, end.connection, frame)
+    announced, _ = end.given()
+    assert [(one.slot, one.records) for one in announced] == [(0, 2)]
+    end.plain.settle()
+    assert len(end.ring._regions) == 0
+
+
+def test_an_answer_that_is_too_large_for_the_arena_is_left_to_python(both: Both) -> None:
+    wide = {0: Told((60,), size=3000), 1: Told((1,))}
+    announced, _ = both.hear(answer(wide, both.offsets))
+    assert both.ends[1].taken == 0
+    assert len(announced) <= 2
+    both.settle()
+
+
+def test_a_request_that_the_socket_does_not_take_whole_is_sent_to_its_end() -> None:
+    end = TurningEnd(compiled=True)
+    end.ask()
+    end.hear(answer({number: Told() for number in range(4)}, [one.offset for one in end.fetch_states]))
+    end.ask()
+    end.plain._others[1] = 0
+    end.connection.link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    end.theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    filler = bytes(1 << 10)
+    sent, full = 0, 0
+    while full < 5:  # also when TCP has moved on
+        try:
+            sent, full = sent + end.connection.link.socket.send(filler), 0
+        except BlockingIOError:
+            full += 1
+            time.sleep(0.02)
+    body = answer({number: Told() for number in range(4)}, [one.offset for one in end.fetch_states])
+    end.theirs.sendall(struct.pack(">i", len(body)) + body)
+    assert end.take_turns() == [1]
+    assert end.connection.owes
+    got, is_read = bytearray(), False
+
+    def read() -> None:
+        while len(got) < sent + 4 or len(got) < sent + 4 + int.from_bytes(got[sent : sent + 4]):
+            got.extend(end.theirs.recv(1 << 16))
+
+    broker = Thread(target=read)
+    broker.start()
+    end.connection.receive()
+    broker.join(10)
+    is_read = not broker.is_alive()
+    assert is_read
+    assert {position[3] for position in read_request(bytes(got[sent:])).positions} == {102}
+    end.close()
+
+
+def test_turns_end_at_once_when_something_else_comes_or_the_broker_goes_away(both: Both) -> None:
+    end = both.ends[1]
+    end.ring.wake()
+    began = time.monotonic()
+    assert end.take_turns(5.0) == []
+    end.ring.drain_wake()
+    end.theirs.shutdown(socket.SHUT_WR)
+    assert end.take_turns(5.0) == []
+    with pytest.raises(ConnectionResetError):
+        end.connection.receive()
+    assert time.monotonic() - began < 4
+
+
+def test_a_broker_that_has_nothing_to_say_is_not_silent_before_its_time(both: Both) -> None:
+    """Nothing happens in the turns, which is not to be taken for a silence since ever."""
+    end = both.ends[1]
+    asked_at = time.monotonic()
+    assert end.take_turns() == []
+    assert not end.connection.is_silent(asked_at + 1, 5.0)
+    assert end.connection.is_silent(asked_at + 10, 5.0)
+
+
+@pytest.mark.parametrize("what", ["half an answer", "far", "another size", "no listener", "nothing asked"])
+def test_compiled_code_takes_no_turn_where_it_would_not_know_what_to_do(what: str, both: Both) -> None:
+    end, bytes_max = both.ends[1], _BYTES_MAX
+    match what:
+        case "half an answer":
+            end.connection._filled = 2
+        case "far":
+            end.connection.link.round_trip_seconds = 0.1
+        case "another size":
+            bytes_max -= 1
+        case "no listener":
+            end.ring.announcer._words[board._LISTENS] = 0
+        case "nothing asked":
+            end.connection._asked.clear()
+    assert end.turns.take({1: end.connection}, bytes_max, time.monotonic() + 5) is None
+    assert len(end.ring._regions) == 0
+
+
+def test_without_shared_memory_no_turn_is_taken() -> None:
+    end = TurningEnd(compiled=True, ring_bytes=0)
+    end.ask()
+    end.hear(answer({number: Told() for number in range(4)}, [one.offset for one in end.fetch_states]))
+    end.ask()
+    end.plain._others[1] = 0
+    assert end.take_turns(5.0) is None
+    end.close()
+
+
+def test_a_connection_to_a_broker_that_leads_nothing_hinders_no_turn(both: Both) -> None:
+    end = both.ends[1]
+    ours, theirs = socket.socketpair()
+    idle = FetchConnection(Link(ours, "b:2", {1: (12, 16)}, "me"), end.ring, FetchLimits())
+    end.selector.register(ours, selectors.EVENT_READ, 2)
+    body = answer({0: Told()}, both.offsets)
+    end.theirs.sendall(struct.pack(">i", len(body)) + body)
+    assert end.turns.take({1: end.connection, 2: idle}, _BYTES_MAX, time.monotonic() + 0.05) == []
+    assert [one.slot for one in end.given()[0]] == [0]
+    assert end.selector.get_key(ours).data == 2
+    idle.close()
+    theirs.close()
+
+
+def test_an_unusual_answer_leaves_the_next_ones_of_its_broker_to_python(both: Both) -> None:
+    end = both.ends[1]
+    body = answer({0: Told((2, 1), "control")}, both.offsets)
+    end.theirs.sendall(struct.pack(">i", len(body)) + body)
+    assert end.take_turns(0.2) == [1]
+    assert end.plain._others[1] > 0
+    assert end.take_turns() is None, "the answer is here"
+
+
+def test_a_pause_follows_a_small_answer_and_a_longer_one_what_the_writer_has_not_taken() -> None:
+    end = TurningEnd(compiled=True, rest_seconds=0.05)
+    end.ask()
+    end.hear(answer({number: Told() for number in range(4)}, [one.offset for one in end.fetch_states]))
+    end.connection.go_on(end.connection.conversation(_BYTES_MAX, 0.0)._replace(asks_at=0.0), _BYTES_MAX, 0.0)  # type: ignore[union-attr]
+    end.ask()
+    end.plain._others[1] = 0
+    body = answer({0: Told()}, [one.offset for one in end.fetch_states])
+    end.theirs.sendall(struct.pack(">i", len(body)) + body)
+    end.connection._answered_at = time.monotonic()
+    assert end.take_turns(0.02) == []
+    assert not end.connection.waiting
+    assert end.take_turns(0.06) == []
+    assert not end.connection.waiting, "the writer has not taken what was announced"
+    assert end.given()[0]
+    assert end.take_turns(0.06) == []
+    assert end.connection.waiting
+    end.close()
+
+
+def test_compiled_code_knows_how_the_board_and_the_pauses_are_made() -> None:
+    assert fetch_turns._ENTRIES == board.ENTRIES
+    assert (fetch_turns._ANNOUNCED_WORD, fetch_turns._HEARD_WORD) == (board._ANNOUNCED, board._HEARD)
+    ours = fetch_turns._LITTLE_BYTES, fetch_turns._SPARSE_RESTS, fetch_turns._UNTAKEN_MAX
+    theirs = fetch_connection._LITTLE_BYTES, fetch_connection._SPARSE_RESTS, fetch_connection._UNTAKEN_MAX
+    assert ours == theirs
+    assert fetch_turns._PATIENCE_NS == fetch_connection._PATIENCE_SECONDS * 1e9
+    assert len(WHERE) == 4 and SESSION
