@@ -361,7 +361,7 @@ def test_many_turns_are_taken_by_one_call_while_the_reader_announces_and_the_bro
         other.join(30)
     state = writer.state
     assert [position[:2] for position in state["positions"]] == [(2 + 2 * rounds,) * 2] * 3
-    assert writer.turns < rounds / 2, "compiled code took most of them"
+    assert 0 < writer.turns < rounds, "compiled code took many at once"
     assert state["leased"] == (0, 0)
     assert state["unanswered"] == []
     for partition in range(3):
@@ -430,10 +430,12 @@ def test_an_unusual_answer_within_the_turns_is_served_by_python(writer: Writer) 
     writer.board(0, 2)
     later = Thread(target=lambda: (time.sleep(0.01), writer.board(1, 2)))
     later.start()
-    writer.turn(0.3)
+    deadline = time.monotonic() + 20
+    while writer.state["positions"][1][1] < 3 and time.monotonic() < deadline:
+        writer.turn(0.3)
+        writer.serve()
     for one in (broker, later):
         one.join(10)
-    writer.serve()
     state = writer.state
     assert [position[1] for position in state["positions"]] == [3, 3, 2]
     assert writer.parts.task_metrics.throttled_ms == 1
@@ -461,10 +463,9 @@ def test_an_answer_to_something_else_breaks_the_connection_as_ever(what: str, wr
     writer.board(1, 2)
     writer.turn(0.1)
     broker.join(10)
+    writer.serve()
     acknowledged = [position[1] for position in writer.state["positions"]]
     if what == "correlation":  # Python does not look at it
-        writer.serve()
-        acknowledged = [position[1] for position in writer.state["positions"]]
         assert acknowledged == [3, 3, 2]
     else:
         assert acknowledged == [2, 2, 2]
