@@ -85,39 +85,44 @@ def encode_request(
 
 
 @part
-def _find_run(
+def _find_topic(
     runs: Integers, request: Integers, number: Int64, table: Integers, topics: Integers, heads: Bytes, inbox: Bytes,
-    key_at: Int64, partition: Int64,
+    at: Int64, stop: Int64,
 ) -> Int64:  # fmt: skip
-    """The run of a request which went to a partition of the topic whose key stands there."""
+    """The topic of the request's whose key stands there: none begins as another."""
     for index in range(request[FIRST_RUN], request[BEHIND_RUN]):
-        run = runs[index]
-        if run[REQUEST] != number or table[run[ROW], PARTITION] != partition:
+        if runs[index, REQUEST] != number:
             continue
-        topic = topics[table[run[ROW], TOPIC]]
-        is_same = True
-        for byte in range(topic[TOPIC_BYTES]):
-            is_same = is_same and inbox[key_at + byte] == heads[topic[TOPIC_AT] + byte]
+        found = table[runs[index, ROW], TOPIC]
+        topic = topics[found]
+        is_same = topic[TOPIC_BYTES] <= stop - at
+        for byte in range(topic[TOPIC_BYTES] if is_same else np.int64(0)):
+            is_same = is_same and inbox[at + byte] == heads[topic[TOPIC_AT] + byte]
         if is_same:
-            return np.int64(index)
+            return found
     return np.int64(_NONE)
 
 
 @part
-def _carries(
-    runs: Integers, request: Integers, number: Int64, table: Integers, topics: Integers
-) -> tuple[Int64, Int64]:
-    """How many batches a request carries, and the size of the keys of their topics; -1 where they are not of one."""
-    carried, key_bytes = np.int64(0), np.int64(_NONE)
+def _find_run(
+    runs: Integers, request: Integers, number: Int64, table: Integers, topic: Int64, partition: Int64
+) -> Int64:
+    """The run of a request which went to that partition."""
     for index in range(request[FIRST_RUN], request[BEHIND_RUN]):
-        if runs[index, REQUEST] != number:
-            continue
-        found = topics[table[runs[index, ROW], TOPIC], TOPIC_BYTES]
-        if carried and found != key_bytes:
-            return carried, np.int64(_NONE)
-        key_bytes = found
-        carried += 1
-    return carried, key_bytes
+        if runs[index, REQUEST] == number:
+            row = table[runs[index, ROW]]
+            if row[TOPIC] == topic and row[PARTITION] == partition:
+                return np.int64(index)
+    return np.int64(_NONE)
+
+
+@part
+def _carries(runs: Integers, request: Integers, number: Int64) -> Int64:
+    """How many batches a request carries."""
+    carried = np.int64(0)
+    for index in range(request[FIRST_RUN], request[BEHIND_RUN]):
+        carried += runs[index, REQUEST] == number
+    return carried
 
 
 @part
@@ -128,14 +133,15 @@ def read_answer(
     """Whether the answer says of each batch of the request, and of no other, that it was written behind those before.
     If `takes`, which must be so then, their places are noted."""
     request, found = requests[number], np.int64(0)
-    carried, key_bytes = _carries(runs, request, number, table, topics)
-    if key_bytes < 0 or stop - at < _ANSWER_TAIL_BYTES or inbox[at] or not 1 < inbox[at + 1] < 0x80:
+    if stop - at < _ANSWER_TAIL_BYTES or inbox[at] or not 1 < inbox[at + 1] < 0x80:
         return False
     named = np.int64(inbox[at + 1]) - 1
     at += 2
     for _ in range(named):
-        key_at = at
-        at += key_bytes
+        topic = _find_topic(runs, request, number, table, topics, heads, inbox, at, stop)
+        if topic < 0:
+            return False
+        at += topics[topic, TOPIC_BYTES]
         if stop - at < _ANSWER_TAIL_BYTES or not 1 < inbox[at] < 0x80:
             return False
         members = np.int64(inbox[at]) - 1
@@ -144,7 +150,7 @@ def read_answer(
             if stop - at < _PRODUCED_BYTES + _ANSWER_TAIL_BYTES:
                 return False
             partition = big_endian(inbox, at, 4)
-            index = _find_run(runs, request, number, table, topics, heads, inbox, key_at, partition)
+            index = _find_run(runs, request, number, table, topic, partition)
             if index < 0 or big_endian(inbox, at + 4, 2) or inbox[at + 30] != 1 or inbox[at + 31] or inbox[at + 32]:
                 return False
             run = runs[index]
@@ -160,4 +166,9 @@ def read_answer(
         if inbox[at]:
             return False
         at += 1
-    return bool(found == carried and stop - at == 5 and big_endian(inbox, at, 4) == 0 and not inbox[at + 4])
+    return bool(
+        found == _carries(runs, request, number)
+        and stop - at == 5
+        and big_endian(inbox, at, 4) == 0
+        and not inbox[at + 4]
+    )
