@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.pipeline.fetch.test_plain_answers import (
+    EPOCH,
     SESSION,
+    TOPICS,
     UNUSUAL,
     WHERE,
     Asked,
@@ -28,13 +30,18 @@ from tests.unit.pipeline.fetch.test_plain_answers import (
 )
 
 from sparkmirror.batch import fetch_turns
+from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.pipeline.fetch import connection as fetch_connection
 from sparkmirror.pipeline.fetch import plain_answers
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
+from sparkmirror.pipeline.fetch.partitions import Partitions
+from sparkmirror.pipeline.fetch.plain_answers import PlainAnswers
 from sparkmirror.pipeline.fetch.plain_turns import PlainTurns
+from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.relay import board
 from sparkmirror.pipeline.relay.board import Announcement
+from sparkmirror.pipeline.relay.ring import Ring, RingPeer
 from sparkmirror.pipeline.relay.schema import Row
 
 _BYTES_MAX: Final = 8 << 20
@@ -410,3 +417,102 @@ def test_compiled_code_knows_how_the_board_and_the_pauses_are_made() -> None:
     assert ours == theirs
     assert fetch_turns._PATIENCE_NS == fetch_connection._PATIENCE_SECONDS * 1e9
     assert len(WHERE) == 4 and SESSION
+
+
+class TwoBrokers:
+    """A reader whose partitions two brokers lead, and which has heard the first answers of both."""
+
+    def __init__(self) -> None:
+        self.ring = Ring(1 << 20)
+        self.writer = RingPeer(self.ring.address)
+        self.writer.listener.listen()
+        self.response_reader = FetchResponseReader(self.ring, lambda _: None)
+        self.partitions = Partitions(1 << 20)
+        self.nodes = {number: 1 + number % 2 for number in range(4)}
+        begins = [Assigned(where, 100, epochs=((EPOCH, 0),), topic_id=TOPICS[where.topic]) for where in WHERE]
+        self.fetch_states = [self.partitions.add(one, self.nodes[number]) for number, one in enumerate(begins)]
+        self.plain = PlainAnswers(self.ring, self.partitions, self.response_reader)
+        self.plain._is_loaded = True
+        self.selector = selectors.DefaultSelector()
+        limits = FetchLimits(rest_seconds=0.0)
+        self.turns = PlainTurns(self.ring, self.plain, self.selector, limits)
+        self.connections: dict[int, FetchConnection] = {}
+        self.theirs: dict[int, socket.socket] = {}
+        for node in (1, 2):
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                ours = socket.create_connection(server.getsockname())
+                self.theirs[node], _ = server.accept()
+            link = Link(ours, f"b:{node}", {1: (12, 16)}, "me")
+            link.round_trip_seconds = 0.001
+            self.connections[node] = connection = FetchConnection(link, self.ring, limits)
+            self.selector.register(ours, selectors.EVENT_READ, node)
+            self.ask(node)
+            self.say(node, {number: Told() for number in range(4) if self.nodes[number] == node})
+            frame, deadline = None, time.monotonic() + 10
+            while frame is None and time.monotonic() < deadline:
+                frame = connection.receive()
+            assert frame is not None
+            self.response_reader.take_frame(node, connection, frame, self.partitions)
+            self.ask(node)
+        for _ in self.response_reader.take_rows():
+            self.ring.note_given()
+
+    def ask(self, node: int) -> Asked:
+        wanted = self.partitions.wanted(node, by_id=True, now=0.0)
+        self.connections[node].send(wanted, _BYTES_MAX, self.partitions.take_changes(node))
+        return read_request(self.theirs[node].recv(1 << 16))
+
+    def say(self, node: int, told: dict[int, Told]) -> None:
+        body = answer(told, [one.offset for one in self.fetch_states])
+        self.theirs[node].sendall(struct.pack(">i", len(body)) + body)
+
+    def take(self, seconds: float) -> list[int] | None:
+        return self.turns.take(self.connections, _BYTES_MAX, time.monotonic() + seconds)
+
+    def close(self) -> None:
+        for node, connection in self.connections.items():
+            connection.close()
+            self.theirs[node].close()
+        self.selector.close()
+        self.writer.close()
+        self.ring.close()
+
+
+@pytest.fixture
+def two() -> Iterator[TwoBrokers]:
+    made = TwoBrokers()
+    yield made
+    made.close()
+
+
+def test_answers_of_two_brokers_are_taken_in_one_call_and_each_is_asked_for_its_own(two: TwoBrokers) -> None:
+    two.say(1, {0: Told((2,)), 2: Told((1, 1))})
+    two.say(2, {3: Told((3,))})
+    assert two.take(0.3) == []
+    heard = two.writer.listener.take(1 << 30)
+    assert sorted((one.slot, one.records) for one in heard) == [(0, 2), (2, 2), (3, 3)]
+    asked = {node: read_request(two.theirs[node].recv(1 << 16)) for node in (1, 2)}
+    where = {node: {(one[0], one[1]): one[3] for one in asked[node].positions} for node in (1, 2)}
+    ids = {number: (TOPICS[WHERE[number].topic].bytes, WHERE[number].partition) for number in range(4)}
+    assert where == {1: {ids[0]: 103, ids[2]: 103}, 2: {ids[3]: 104}}
+    two.plain.settle()
+    assert [one.offset for one in two.fetch_states] == [103, 101, 103, 104]
+    assert {key.data for key in two.selector.get_map().values()} == {1, 2}
+
+
+def test_an_unusual_answer_of_one_broker_leaves_the_half_answer_of_the_other_as_it_is(two: TwoBrokers) -> None:
+    body = answer({3: Told((3,))}, [one.offset for one in two.fetch_states])
+    whole = struct.pack(">i", len(body)) + body
+    two.theirs[2].sendall(whole[:40])
+    time.sleep(0.05)
+    two.say(1, {0: Told((2, 1), "control")})
+    here = two.take(0.5)
+    assert here is not None and 1 in here
+    assert two.plain._others == {1: plain_answers._OTHERS}, "the other broker said nothing unusual"
+    frame = two.connections[1].receive()
+    assert frame is not None
+    two.theirs[2].sendall(whole[40:])
+    other, deadline = None, time.monotonic() + 10
+    while other is None and time.monotonic() < deadline:
+        other = two.connections[2].receive()
+    assert other is not None and bytes(other.buffer) == body
