@@ -84,7 +84,7 @@ DELIVERY = (
     Mutation("a batch that is read from its middle is taken whole", f"{_PRODUCE}/gate.py",
              "QueuedRecords(delivery.payload, buffer.position,", "QueuedRecords(delivery.payload, 0,"),
     Mutation("an announcement that does not wait for the rows before it", f"{_PRODUCE}/arrivals.py",
-             "self._listener.take(self._batches)", "self._listener.take(1 << 62)"),
+             "self.listener.take(self._batches)", "self.listener.take(1 << 62)"),
     Mutation("an announcement that continues nothing", f"{_FETCH}/extents.py",
              "self._ends.get(slot) != (first_offset, leader_epoch, turns)", "slot not in self._ends"),
     Mutation("a roll-back keeps what was not committed", f"{_PRODUCE}/buffer.py",

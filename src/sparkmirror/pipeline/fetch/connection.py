@@ -318,10 +318,8 @@ class FetchConnection:
         if not body_bytes:
             self._head[: len(head)], self._filled = head, len(head)
             return
-        self._body, self._filled, self._asked_at = private_memory(body_bytes), len(body), 0.0
-        self._body[: len(body)] = body
-        self._ring.aside_bytes += body_bytes
-        self._region, self._is_aside = None, True
+        self._filled, self._asked_at = len(body), 0.0
+        self._go_on_aside(body, body_bytes)
 
     def owe(self, request: bytes) -> None:
         """The end of a request that compiled code has not sent whole: `receive` sends it."""
@@ -334,10 +332,15 @@ class FetchConnection:
     def make_way(self) -> None:
         """Go on receiving an answer outside the ring; it comes back there when it is whole."""
         assert self._body is not None and self._region is not None
-        elsewhere = private_memory(len(self._body))
-        elsewhere[: self._filled] = self._body[: self._filled]
-        self._ring.lend(self._region, [])
-        self._ring.aside_bytes += len(elsewhere)
+        region = self._region
+        self._go_on_aside(self._body[: self._filled], len(self._body))
+        self._ring.lend(region, [])
+
+    def _go_on_aside(self, received: memoryview, size: int) -> None:
+        """Receive the rest of an answer of that size outside the ring, behind what is here."""
+        elsewhere = private_memory(size)
+        elsewhere[: len(received)] = received
+        self._ring.aside_bytes += size
         self._body, self._region, self._is_aside = elsewhere, None, True
 
     def _come_back(self, whole: memoryview) -> memoryview | None:

@@ -137,9 +137,11 @@ class PlainAnswers:
         for node, connection in connections.items():
             session = self._sessions.get(node)
             if session is None or session.connection is not connection:
-                if not connection.waiting and node not in self._partitions.nodes:
+                if not connection.waiting:
+                    if node in self._partitions.nodes:
+                        return {}
                     continue
-                if not connection.waiting or self._others.get(node) or self._response_reader.rows:
+                if self._others.get(node) or self._response_reader.rows:
                     return {}
                 if (session := self._open(node, connection)) is None:
                     return {}

@@ -25,7 +25,7 @@ class Arrivals:
     rows."""
 
     def __init__(self, listener: Listener | None) -> None:
-        self.listener = self._listener = listener
+        self.listener = listener
         self._waiting: deque[_RowBatch] = deque()
         self._rows: deque[Arrival] = deque()
         self._batches = 0
@@ -36,7 +36,7 @@ class Arrivals:
 
     def take_announced(self) -> Sequence[Announcement]:
         """The announcements that come next; none where a row does, or as long as they are not here."""
-        return () if self._rows or self._listener is None else self._listener.take(self._batches)
+        return () if self._rows or self.listener is None else self.listener.take(self._batches)
 
     def take_row(self) -> Arrival | None:
         """The row that comes next, after `take_announced` had nothing; None as long as it is not here."""
@@ -57,8 +57,8 @@ class Arrivals:
         return bool(self._rows) or self._is_announced() or self._may_begin_batch()
 
     def _is_announced(self) -> bool:
-        return self._listener is not None and self._listener.is_next(self._batches)
+        return self.listener is not None and self.listener.is_next(self._batches)
 
     def _may_begin_batch(self) -> bool:
-        heard = 0 if self._listener is None else self._listener.heard
+        heard = 0 if self.listener is None else self.listener.heard
         return bool(self._waiting) and self._waiting[0].announced <= heard

@@ -48,6 +48,8 @@ PLAIN: Final = Dialect()
 
 Part = tuple[TopicKey, PartitionBuffer, Batch]
 """What a request carries for one partition, with the key of its topic."""
+NumberedPart = tuple[TopicKey, int, PartitionBuffer, Batch]
+"""And with the number of that partition."""
 BatchKey = int | tuple[TopicKey, int]
 """The number of a partition, and the key of its topic where a request has several."""
 
@@ -60,7 +62,7 @@ class Request(NamedTuple):
     batches: dict[BatchKey, tuple[PartitionBuffer, Batch]]
 
     @classmethod
-    def of(cls, sent_at: float, parts: Sequence[tuple[TopicKey, int, PartitionBuffer, Batch]]) -> "Request":
+    def of(cls, sent_at: float, parts: Sequence[NumberedPart]) -> "Request":
         """By topic and partition of each batch."""
         topic = parts[0][0]
         one: dict[BatchKey, tuple[PartitionBuffer, Batch]] = {}
@@ -154,8 +156,8 @@ class ProduceConnection:
     def send(self, items: Sequence[Part], timeout_ms: int) -> None:
         """Queue one request and write as much as the socket takes. Raises OSError when the connection is gone."""
         self.link.correlation += 1
-        numbered = [(key, buffer.target.partition, buffer, batch) for key, buffer, batch in items]
-        parts = self._encode(self.link.correlation, items, timeout_ms)
+        numbered = _numbered(items)
+        parts = self._encode(self.link.correlation, numbered, timeout_ms)
         if self._is_tls:
             parts = [b"".join(parts)]  # `sendmsg` does not exist on TLS sockets
         self.unanswered.append(Request.of(time.monotonic(), numbered))
@@ -166,11 +168,9 @@ class ProduceConnection:
     def is_plain(self, until: float) -> bool:
         """Whether compiled code may send and receive until then: nothing is under way, nor half-written or half-read,
         and no pause or renewal comes before that time."""
-        is_empty = not (self.unanswered or self._out or self._filled)
-        return is_empty and self.may_be_late and not self.pace.is_slow and self._is_open(until)
-
-    def _is_open(self, until: float) -> bool:
-        return self.not_before <= time.monotonic() and until < self.link.reauthenticate_at
+        is_empty = not (self.unanswered or self._filled) and self.may_be_late
+        is_open = self.takes_more(time.monotonic()) and until < self.link.reauthenticate_at
+        return is_empty and is_open and not self.pace.is_slow
 
     def request_head(self, timeout_ms: int) -> bytes:
         """A request as it begins, its length before it, up to the number of its topics."""
@@ -185,8 +185,7 @@ class ProduceConnection:
     def note_sent(self, correlation: int, sent_at: float, items: Sequence[Part]) -> None:
         """A request of these batches has gone out, of that correlation, and is not answered."""
         self.link.correlation = correlation
-        numbered = [(key, buffer.target.partition, buffer, batch) for key, buffer, batch in items]
-        self.unanswered.append(Request.of(sent_at, numbered))
+        self.unanswered.append(Request.of(sent_at, _numbered(items)))
 
     def note_answered(self, correlation: int, seconds: float, sent_bytes: int) -> None:
         """A request of so many bytes of batches, of that correlation, was answered after so long."""
@@ -197,7 +196,7 @@ class ProduceConnection:
 
     def send_rest(self, correlation: int, items: Sequence[Part], timeout_ms: int, sent_bytes: int) -> None:
         """Send what is left of a request of which so many bytes went out. Raises OSError."""
-        self._out.extend(map(memoryview, self._encode(correlation, items, timeout_ms)))
+        self._out.extend(map(memoryview, self._encode(correlation, _numbered(items), timeout_ms)))
         self._advance(sent_bytes)
         self.write()
 
@@ -207,10 +206,10 @@ class ProduceConnection:
         self._filled = len(received)
         self._arrived_at_ms = 0
 
-    def _encode(self, correlation: int, items: Sequence[Part], timeout_ms: int) -> list[Buffer]:
+    def _encode(self, correlation: int, numbered: Sequence[NumberedPart], timeout_ms: int) -> list[Buffer]:
         header = wire.request_header(wire.PRODUCE, self.version, correlation, self.link.client_id)
         body = wire.encode_produce(
-            [(key, buffer.target.partition, batch.data) for key, buffer, batch in items],
+            [(key, partition, batch.data) for key, partition, _, batch in numbered],
             transactional_id=self._transactional_id,
             timeout_ms=timeout_ms,
         )
@@ -358,6 +357,10 @@ class ProduceConnection:
         self.unanswered.clear()
         self._out.clear()
         return lost
+
+
+def _numbered(items: Sequence[Part]) -> list[NumberedPart]:
+    return [(key, buffer.target.partition, buffer, batch) for key, buffer, batch in items]
 
 
 def _stamp_arrivals(sock: socket.socket) -> bool:

@@ -2,7 +2,7 @@
 connections with room, at least once. All else is queued first. Owned by `pipeline.produce.produce_task`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -178,11 +178,9 @@ class DirectPath:
             return True
         peer, size = self._peer, run.size
         assert peer is not None, "only a reader's memory is leased"
-        batch = place.buffer.hand_on(run, peer.slice(run.lease, size), self._gate.give_back_later(run.lease, size))
-        if batch is None:
+        free = self._gate.give_back_later(run.lease, size)
+        if not self._hand_on(place, run, peer.slice(run.lease, size), free):
             return False
-        self._note(place.buffer, run)
-        self._put(place, batch)
         self._task_metrics.leased_bytes += size
         return True
 
@@ -195,12 +193,18 @@ class DirectPath:
 
     def _add_inline(self, place: _Place, run: Announcement, inline: memoryview) -> bool:
         """As `_add`, of a run whose bytes came in its row."""
-        batch = place.buffer.hand_on(run, inline, self._gate.free_inline_later(run.size))
+        if not self._hand_on(place, run, inline, self._gate.free_inline_later(run.size)):
+            return False
+        self._gate.inline_bytes += run.size
+        return True
+
+    def _hand_on(self, place: _Place, run: Announcement, data: memoryview, free: Callable[[], None]) -> bool:
+        """Put the batch that the buffer makes into its place; False if it makes none."""
+        batch = place.buffer.hand_on(run, data, free)
         if batch is None:
             return False
         self._note(place.buffer, run)
         self._put(place, batch)
-        self._gate.inline_bytes += run.size
         return True
 
     def note_distance(self, buffer: DirectBuffer) -> None:

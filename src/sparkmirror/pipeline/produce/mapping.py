@@ -63,14 +63,13 @@ class OffsetMapping:
     def add(self, partition: TopicPartition, batch: Batch, *, is_alone: bool = True) -> None:
         """Add an acknowledged batch, in order. Without a base offset its place is not known. Not `is_alone` where
         records of other source partitions may lie before it."""
-        base_offset = batch.base_offset if is_alone else _APART
-        self._noted.append((partition, base_offset, batch.spans, batch.lineage.topic_id))
+        self.add_spans(partition, batch.base_offset if is_alone else _APART, batch.spans, batch.lineage.topic_id)
+
+    def add_spans(self, partition: TopicPartition, target: int, spans: tuple[Span, ...], source_id: UUID) -> None:
+        """As `add`, of records that lie from that place on."""
+        self._noted.append((partition, target, spans, source_id))
         if len(self._noted) >= _NOTED_MAX:
             self.settle()
-
-    def add_span(self, partition: TopicPartition, target: int, span: Span, source_id: UUID) -> None:
-        """Add records that lie alone, in order, from that place on."""
-        self._noted.append((partition, target, (span,), source_id))
 
     def settle(self) -> None:
         """Enter what was added into the maps: many at a time, as in `pipeline.produce.task_metrics`."""

@@ -128,7 +128,7 @@ class Progress:
     def map_spans(self, partition: TopicPartition, spans: Iterable[tuple[int, Span]], lineage: Lineage) -> None:
         """As `map_batches`: spans that lie alone from those places of the target on."""
         for target, span in spans:
-            self._mapping.add_span(partition, target, span, lineage.topic_id)
+            self._mapping.add_spans(partition, target, (span,), lineage.topic_id)
 
     @property
     def flush_seconds(self) -> float:

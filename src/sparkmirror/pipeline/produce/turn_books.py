@@ -79,11 +79,10 @@ class TurnBooks:
         written: dict[int, _Written] = {}
         for number, request in enumerate(requests):
             if request[ANSWERED_NS]:
-                self._sum_up(tables, number, request, runs, followed, written)
+                own = _carried(runs, number, request)
                 seconds = (request[ANSWERED_NS] - request[SENT_NS]) / NS
-                size = sum(
-                    [run[BYTES] for run in runs[request[FIRST_RUN] : request[BEHIND_RUN]] if run[REQUEST] == number]
-                )
+                self._sum_up(tables, request, seconds, own, followed, written)
+                size = sum([run[BYTES] for run in own])
                 connections[request[OVER]].note_answered(request[CORRELATION], seconds, size)
         for row, one in written.items():
             self._note_written(followed[row], one)
@@ -91,17 +90,14 @@ class TurnBooks:
         return len(runs)
 
     def _sum_up(
-        self, tables: TurnTables, number: int, request: Row, runs: Sequence[Row], followed: Sequence[Followed],
+        self, tables: TurnTables, request: Row, seconds: float, runs: Sequence[Row], followed: Sequence[Followed],
         written: dict[int, _Written],
     ) -> None:  # fmt: skip
-        """The broker has written all batches of a request."""
+        """The broker has written all batches of a request, which became of these runs, within so many seconds."""
         peer, metrics = self._peer, self._parts.task_metrics
         assert peer is not None, "only a reader's memory is leased"
         now, came_ms = request[ANSWERED_NS] / NS, request[CAME_MS]
-        seconds = now - request[SENT_NS] / NS
-        for run in runs[request[FIRST_RUN] : request[BEHIND_RUN]]:
-            if run[REQUEST] != number:
-                continue
+        for run in runs:
             row, memory, at = run[ROW], tables.memory(run[OUTCOME]), run[AT]
             buffer, one = followed[row].buffer, written.get(row)
             if one is None:
@@ -133,8 +129,7 @@ class TurnBooks:
         rest: list[tuple[Row, list[Part]]] = []
         for number, request in enumerate(requests):
             if not request[ANSWERED_NS]:
-                own = [run for run in runs[request[FIRST_RUN] : request[BEHIND_RUN]] if run[REQUEST] == number]
-                own.sort(key=_row)
+                own = sorted(_carried(runs, number, request), key=_row)
                 sent_at = request[SENT_NS] / NS
                 items = [self._enter(tables, run, followed[run[ROW]], sent_at) for run in own]
                 connections[request[OVER]].note_sent(request[CORRELATION], sent_at, items)
@@ -156,6 +151,11 @@ class TurnBooks:
             run[MAX_TIMESTAMP], run[HIGH], run[FETCHED_AT_MS],
         )  # fmt: skip
         return followed.key, followed.buffer, self._parts.direct.enter(followed.buffer, announced, ready, sent_at)
+
+
+def _carried(runs: Sequence[Row], number: int, request: Row) -> list[Row]:
+    """The runs that a request carries."""
+    return [run for run in runs[request[FIRST_RUN] : request[BEHIND_RUN]] if run[REQUEST] == number]
 
 
 def _row(run: Row) -> int:

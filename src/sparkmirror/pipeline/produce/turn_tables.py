@@ -66,9 +66,8 @@ class TurnTables:
         from sparkmirror.batch.system_calls import WORDS
 
         self._page, self._memory = peer.page, peer.bytes
-        self._partitions = _table(PARTITIONS_MAX, PARTITION_COLUMNS)
         self._runs, self._requests = _table(_RUNS, RUN_COLUMNS), _table(_REQUESTS, REQUEST_COLUMNS)
-        self._connections = _table(CONNECTIONS_MAX, CONNECTION_COLUMNS)
+        self._partitions, self._connections = _table(0, PARTITION_COLUMNS), _table(0, CONNECTION_COLUMNS)
         self._topics, self._heads = _table(0, TOPIC_COLUMNS), np.empty(0, np.uint8)
         self._room = np.empty(_ROOM_BYTES, np.uint8)
         self._frame = np.empty(REQUEST_ROOM_BYTES, np.uint8)
@@ -77,7 +76,6 @@ class TurnTables:
         self._state[CALLED], self._state[WAKE] = peer.called, wake
         self._given: tuple[Any, ...] = ()
         self._take: Callable[..., int] | None = None
-        self._used_connections = 0
 
     def fill_in(self, followed: list[Followed], arrivals: Arrivals, request_ms: int) -> list[ProduceConnection]:
         """What holds now. Puts the partitions in the order of their rows, and returns the connections in theirs."""

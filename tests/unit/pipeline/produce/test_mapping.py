@@ -188,3 +188,11 @@ def test_what_was_not_taken_is_stored_again_under_its_name() -> None:
     mapping.close(ORDERS)
     mapping.store_again(ORDERS, chunk)
     assert stored(mapping, 5) == [(name, chunk.map.as_chunk())]
+
+
+def test_what_is_noted_of_many_spans_is_entered_before_long() -> None:
+    """Also where nothing is stored for a while."""
+    mapping = OffsetMapping(1)
+    for at in range(2000):
+        mapping.add_spans(ORDERS, 100 + 2 * at, (Span(at, 1),), LOG)
+    assert len(mapping._noted) < 1000
