@@ -196,8 +196,8 @@ class End:
 class Both:
     """The two ends, which have heard the first answers, whose rows opened all extents."""
 
-    def __init__(self) -> None:
-        self.ends = End(compiled=False), End(compiled=True)
+    def __init__(self, kind: "type[End]" = End) -> None:
+        self.ends = kind(compiled=False), kind(compiled=True)
         self.ask()
         self.hear(answer({number: Told() for number in range(4)}, self.offsets))
         self.ask()
@@ -249,8 +249,13 @@ answers = st.dictionaries(st.integers(0, 3), usual) | st.dictionaries(st.integer
 def test_whatever_a_broker_answers_both_say_ask_and_tell_the_same(
     steps: list[tuple[dict[int, Told], bool]], others: int
 ) -> None:
+    play(Both(), steps, others)
+
+
+def play(both: Both, steps: list[tuple[dict[int, Told], bool]], others: int) -> None:
+    """Answers, and whether positions are brought back behind each. After one that is not usual so many are left to
+    Python."""
     before, plain_answers._OTHERS = plain_answers._OTHERS, others
-    both = Both()
     try:
         for told, is_settled in steps:
             both.hear(answer(told, both.offsets))

@@ -14,6 +14,8 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.pipeline.connected_sockets import connected_sockets
+from tests.unit.pipeline.fetch import test_plain_answers
 from tests.unit.pipeline.fetch.test_plain_answers import (
     EPOCH,
     SESSION,
@@ -24,9 +26,9 @@ from tests.unit.pipeline.fetch.test_plain_answers import (
     End,
     Told,
     answer,
-    any_told,
+    answers,
+    play,
     read_request,
-    usual,
 )
 
 from sparkmirror.batch import fetch_turns
@@ -55,9 +57,7 @@ class TurningEnd(End):
         super().__init__(compiled=compiled, ring_bytes=ring_bytes)
         self.connection.close()
         self.theirs.close()
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            ours = socket.create_connection(server.getsockname())
-            self.theirs, _ = server.accept()
+        ours, self.theirs = connected_sockets()
         link = Link(ours, "b:1", {1: (12, 16)}, "me")
         link.round_trip_seconds = 0.001
         limits = FetchLimits(rest_seconds=rest_seconds)
@@ -119,29 +119,16 @@ class TurningEnd(End):
         self.selector.close()
 
 
-class Both:
-    """The two readers, which have heard the first answers, whose rows opened all extents."""
+class Both(test_plain_answers.Both):
+    """The two readers, of which one has its turns taken."""
 
     def __init__(self) -> None:
-        self.ends = TurningEnd(compiled=False), TurningEnd(compiled=True)
-        self.ask()
-        self.hear(answer({number: Told() for number in range(4)}, self.offsets))
-        self.ask()
-        self.ends[1].plain._others[1] = 0
-
-    @property
-    def offsets(self) -> list[int]:
-        return [one.offset for one in self.ends[0].fetch_states]
-
-    def ask(self) -> Asked:
-        asked, other = (end.ask() for end in self.ends)
-        assert asked == other
-        return asked
+        super().__init__(TurningEnd)
 
     def hear(self, body: bytes) -> tuple[list[Announcement], list[Row]]:
-        heard, other = (end.hear(body) for end in self.ends)
-        assert heard == other
-        assert self.ends[0].records == self.ends[1].records
+        heard = super().hear(body)
+        one, other = (end.records for end in self.ends if isinstance(end, TurningEnd))
+        assert one == other
         return heard
 
     def settle(self) -> None:
@@ -149,9 +136,12 @@ class Both:
         rows, others = ([row._replace(fetched_at=0, max_timestamp=0) for row in told[1]] for told in (settled, other))
         assert (settled[0], rows) == (other[0], others)
 
-    def close(self) -> None:
-        for end in self.ends:
-            end.close()
+    @property
+    def turning(self) -> TurningEnd:
+        """The one that has compiled code."""
+        end = self.ends[1]
+        assert isinstance(end, TurningEnd)
+        return end
 
 
 @pytest.fixture
@@ -161,29 +151,12 @@ def both() -> Iterator[Both]:
     made.close()
 
 
-answers = st.dictionaries(st.integers(0, 3), usual) | st.dictionaries(st.integers(0, 3), any_told)
-
-
 @settings(max_examples=150, deadline=None)
 @given(steps=st.lists(st.tuples(answers, st.booleans()), min_size=1, max_size=8), others=st.sampled_from([0, 1]))
 def test_whatever_a_broker_answers_both_say_ask_and_tell_the_same(
     steps: list[tuple[dict[int, Told], bool]], others: int
 ) -> None:
-    before, plain_answers._OTHERS = plain_answers._OTHERS, others
-    both = Both()
-    try:
-        for told, is_settled in steps:
-            both.hear(answer(told, both.offsets))
-            if is_settled:
-                both.settle()
-            if all(one.node == 1 for one in both.ends[0].fetch_states):
-                both.ask()
-            else:
-                break
-        both.settle()
-    finally:
-        plain_answers._OTHERS = before
-        both.close()
+    play(Both(), steps, others)
 
 
 def test_plain_answers_are_taken_announced_and_followed_by_the_next_question(both: Both) -> None:
@@ -192,7 +165,7 @@ def test_plain_answers_are_taken_announced_and_followed_by_the_next_question(bot
         assert [(one.slot, one.records) for one in announced] == [(0, 2), (2, 2)]
         assert rows == []
         assert {position[3] for position in both.ask().positions} == {101 + 2 * turn}
-        assert both.ends[1].taken == turn
+        assert both.taken == turn
     both.settle()
 
 
@@ -200,9 +173,9 @@ def test_plain_answers_are_taken_announced_and_followed_by_the_next_question(bot
 def test_what_is_unusual_is_left_to_python(unusual: str, both: Both) -> None:
     both.hear(answer({1: Told()}, both.offsets))
     both.ask()
-    assert both.ends[1].taken == 1
+    assert both.taken == 1
     both.hear(answer({0: Told(), 1: Told((2, 1), unusual)}, both.offsets))
-    assert both.ends[1].taken == 1 + (unusual in ("hole", "cut"))
+    assert both.taken == 1 + (unusual in ("hole", "cut"))
     both.settle()
 
 
@@ -256,7 +229,7 @@ def test_the_beginning_of_an_answer_is_left_to_python(size: int, both: Both) -> 
     """Where the turns are over before the rest has come."""
     body = answer({0: Told((2,))}, both.offsets)
     data = struct.pack(">i", len(body)) + body
-    end = both.ends[1]
+    end = both.turning
     end.theirs.sendall(data[:size])
     assert end.take_turns(0.2) == ([] if size == 4 else [1])
     assert end.connection.conversation(_BYTES_MAX, time.monotonic()) is None
@@ -275,7 +248,7 @@ def test_the_beginning_of_an_answer_is_left_to_python(size: int, both: Both) -> 
 def test_an_answer_that_is_too_large_for_the_arena_is_left_to_python(both: Both) -> None:
     wide = {0: Told((60,), size=3000), 1: Told((1,))}
     announced, _ = both.hear(answer(wide, both.offsets))
-    assert both.ends[1].taken == 0
+    assert both.taken == 0
     assert len(announced) <= 2
     both.settle()
 
@@ -317,7 +290,7 @@ def test_a_request_that_the_socket_does_not_take_whole_is_sent_to_its_end() -> N
 
 
 def test_turns_end_at_once_when_something_else_comes_or_the_broker_goes_away(both: Both) -> None:
-    end = both.ends[1]
+    end = both.turning
     end.ring.wake()
     began = time.monotonic()
     assert end.take_turns(5.0) == []
@@ -331,7 +304,7 @@ def test_turns_end_at_once_when_something_else_comes_or_the_broker_goes_away(bot
 
 def test_a_broker_that_has_nothing_to_say_is_not_silent_before_its_time(both: Both) -> None:
     """Nothing happens in the turns, which is not to be taken for a silence since ever."""
-    end = both.ends[1]
+    end = both.turning
     asked_at = time.monotonic()
     assert end.take_turns() == []
     assert not end.connection.is_silent(asked_at + 1, 5.0)
@@ -340,7 +313,7 @@ def test_a_broker_that_has_nothing_to_say_is_not_silent_before_its_time(both: Bo
 
 @pytest.mark.parametrize("what", ["half an answer", "far", "another size", "no listener", "nothing asked"])
 def test_compiled_code_takes_no_turn_where_it_would_not_know_what_to_do(what: str, both: Both) -> None:
-    end, bytes_max = both.ends[1], _BYTES_MAX
+    end, bytes_max = both.turning, _BYTES_MAX
     match what:
         case "half an answer":
             end.connection._filled = 2
@@ -367,7 +340,7 @@ def test_without_shared_memory_no_turn_is_taken() -> None:
 
 
 def test_a_connection_to_a_broker_that_leads_nothing_hinders_no_turn(both: Both) -> None:
-    end = both.ends[1]
+    end = both.turning
     ours, theirs = socket.socketpair()
     idle = FetchConnection(Link(ours, "b:2", {1: (12, 16)}, "me"), end.ring, FetchLimits())
     end.selector.register(ours, selectors.EVENT_READ, 2)
@@ -381,7 +354,7 @@ def test_a_connection_to_a_broker_that_leads_nothing_hinders_no_turn(both: Both)
 
 
 def test_an_unusual_answer_leaves_the_next_ones_of_its_broker_to_python(both: Both) -> None:
-    end = both.ends[1]
+    end = both.turning
     body = answer({0: Told((2, 1), "control")}, both.offsets)
     end.theirs.sendall(struct.pack(">i", len(body)) + body)
     assert end.take_turns(0.2) == [1]
@@ -439,9 +412,7 @@ class TwoBrokers:
         self.connections: dict[int, FetchConnection] = {}
         self.theirs: dict[int, socket.socket] = {}
         for node in (1, 2):
-            with socket.create_server(("127.0.0.1", 0)) as server:
-                ours = socket.create_connection(server.getsockname())
-                self.theirs[node], _ = server.accept()
+            ours, self.theirs[node] = connected_sockets()
             link = Link(ours, f"b:{node}", {1: (12, 16)}, "me")
             link.round_trip_seconds = 0.001
             self.connections[node] = connection = FetchConnection(link, self.ring, limits)

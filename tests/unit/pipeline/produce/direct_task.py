@@ -1,10 +1,11 @@
 """A task that produces small runs, with a reader's memory and a target that are the test's."""
 
 import selectors
-import socket
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
+from tests.unit.pipeline.connected_sockets import connected_sockets
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.records import encode_batch
@@ -24,16 +25,6 @@ from sparkmirror.pipeline.relay.ring import Ring, RingPeer
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
 PRODUCER = (7, 3)
-
-
-def connected_sockets() -> tuple[socket.socket, socket.socket]:
-    """Over TCP, so that the kernel notes when an answer comes."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ours = socket.create_connection(server.getsockname())
-        theirs, _ = server.accept()
-    for one in (ours, theirs):
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return ours, theirs
 
 
 class OneLeader:
@@ -70,23 +61,29 @@ class OneLeader:
         return {}
 
 
-class Task:
-    """A task that has taken each partition's first row, with a target that answers when it is told to."""
+class Assembled:
+    """A task of these partitions, each in the slot of its place, that has taken nothing, and its reader's ring."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: Sequence[TopicPartition], leaders: Any) -> None:
         self.ring = Ring(1 << 20)
         self.peer = RingPeer(self.ring.address)
         nowhere: Any = None
         options = SenderOptions(nowhere, ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1e9))
-        assigned = tuple((Assigned(where, 0), slot) for slot, where in enumerate(PARTITIONS))
+        assigned = tuple((Assigned(where, 0), slot) for slot, where in enumerate(partitions))
         plan = PlanRow(0, "run", 1, 1, *PRODUCER, self.ring.address, 25, assigned)
         self.selector = selectors.DefaultSelector()
         self.parts = assemble(options, plan, self.peer, nowhere, self.selector)
-        leaders: Any = OneLeader()
         self.parts.brokers._leaders = leaders
         self.parts.progress._due_at = inf  # no position goes out between the records
         self.task = ProduceTask(self.parts)
         self.task.take_plan(plan)
+
+
+class Task(Assembled):
+    """A task that has taken each partition's first row, with a target that answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(PARTITIONS, OneLeader())
         ours, self.theirs = connected_sockets()
         self.connection = ProduceConnection(Link(ours, "broker:9092", {wire.PRODUCE: (9, 12)}, "sparkmirror"), 5.0)
         self.connection.pace.requests_max = 5

@@ -6,31 +6,24 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from math import inf
 from threading import Event, Thread
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from tests.unit.pipeline.produce.direct_task import PRODUCER, OneLeader, connected_sockets
+from tests.unit.pipeline.connected_sockets import connected_sockets
+from tests.unit.pipeline.produce.direct_task import PRODUCER, Assembled, OneLeader
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch.header import parse_header
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.kafka.wire.link import Link
-from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.arrivals import Arrivals
-from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.connection import ProduceConnection
 from sparkmirror.pipeline.produce.delivery import Delivery
 from sparkmirror.pipeline.produce.plain_turns import PlainTurns
-from sparkmirror.pipeline.produce.produce_task import ProduceTask
-from sparkmirror.pipeline.produce.progress import ProgressOptions
 from sparkmirror.pipeline.relay.board import Announcement
-from sparkmirror.pipeline.relay.plan_row import PlanRow
-from sparkmirror.pipeline.relay.ring import Ring, RingPeer
 
 WHERE: Final = [
     TopicPartition("orders", 0),
@@ -110,23 +103,11 @@ class Broker(Thread):
         return said + struct.pack(">i", 0) + b"\0"
 
 
-class Writer:
+class Writer(Assembled):
     """A task of partitions that two brokers lead."""
 
     def __init__(self) -> None:
-        self.ring = Ring(1 << 20)
-        self.peer = RingPeer(self.ring.address)
-        nowhere: Any = None
-        options = SenderOptions(nowhere, ProgressOptions(Connector.of_dedicated_mode("A"), ledger_topics("A"), 1e9))
-        assigned = tuple((Assigned(where, 0), slot) for slot, where in enumerate(WHERE))
-        plan = PlanRow(0, "run", 1, 1, *PRODUCER, self.ring.address, 25, assigned)
-        self.selector = selectors.DefaultSelector()
-        self.parts = assemble(options, plan, self.peer, nowhere, self.selector)
-        leaders: Any = TwoLeaders()
-        self.parts.brokers._leaders = leaders
-        self.parts.progress._due_at = inf
-        self.task = ProduceTask(self.parts)
-        self.task.take_plan(plan)
+        super().__init__(WHERE, TwoLeaders())
         self.peer.listener.listen()
         self.arrivals = Arrivals(self.peer.listener)
         self.wake, self.wakes = socket.socketpair()
