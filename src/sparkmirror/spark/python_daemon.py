@@ -39,9 +39,12 @@ def preload(worker_module: str) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     worker = importlib.import_module(worker_module)
     if worker_module == "pyspark.worker":
+        from sparkmirror.spark.arrow_streams import WrappedOnce, on_one_thread
         from sparkmirror.spark.python_udfs import by_hundreds
 
-        worker.read_udfs = by_hundreds(worker.read_udfs)  # type: ignore[attr-defined]
+        worker.read_udfs = on_one_thread(by_hundreds(worker.read_udfs))  # type: ignore[attr-defined]
+        transformer = worker.ArrowBatchTransformer
+        transformer.wrap_struct = WrappedOnce(transformer.wrap_struct)
         for module in _TASK_MODULES:
             importlib.import_module(module)
         if directory := os.environ.get("SPARKMIRROR_KILL_POINTS"):
