@@ -1,4 +1,5 @@
-"""Measures mirrors that have caught up: CPU by process, latency and answers at even rates. Called by `bench.plan`.
+"""Measures mirrors that have caught up: CPU and memory by process, latency and answers at even rates. Called by
+`bench.plan`.
 
 One start for all rates over so many partitions, after a warm-up at 5,000 records/s. A row is one rate.
 """
@@ -6,7 +7,7 @@ One start for all rates over so many partitions, after a warm-up at 5,000 record
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.arrivals import Ages, Arrivals, summarise
@@ -15,7 +16,7 @@ from bench.contestants import Contestant, Job
 from bench.even_writer import EvenWriter
 from bench.loading import create_topic
 from bench.offsets import EndOffsets
-from bench.roles import answers_between, look_at, spent_by_role
+from bench.roles import answers_between, look_at, pss_by_role, spent_by_role
 from bench.running import Mirror
 from sparkmirror.testing.guard import Guard
 
@@ -50,7 +51,8 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """One row. `cores` are CPU seconds a second of the whole tree, `cores_by_role` of its parts.
+    """One row. `cores` are CPU seconds a second of the whole tree, `cores_by_role` of its parts; `pss_by_role` is their
+    memory at its end, in bytes.
 
     `ages` is None where nothing was written; `answers_per_second` counts answers of the source's brokers that brought
     records, None where the contestant does not tell.
@@ -62,6 +64,11 @@ class CaughtUp:
     cores_by_role: Mapping[str, float]
     ages: Ages | None
     answers_per_second: float | None
+    pss_by_role: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def pss_bytes(self) -> int:
+        return sum(self.pss_by_role.values())
 
     @property
     def cores(self) -> float:
@@ -125,7 +132,8 @@ def _measure(
     if (now := _counted(job)) is not None:
         answers = (now - (counted or 0)) / took
     cores = {role: seconds / took for role, seconds in spent_by_role(before, after).items()}
-    return CaughtUp(rate, course.partitions, took, cores, summarise(found) if rate else None, answers)
+    ages = summarise(found) if rate else None
+    return CaughtUp(rate, course.partitions, took, cores, ages, answers, pss_by_role(after))
 
 
 def _await_close(arrivals: Arrivals, rate: int) -> str:

@@ -19,7 +19,8 @@ class CaughtUpRow:
 
 
 _HEAD = ["Caught up", "partitions", "records/s", "% of a core", "p50 ms", "p99 ms", "p99.9 ms", "answers/s",
-         "µs an answer", "% of a core by process", "µs an answer by process"]  # fmt: skip
+         "µs an answer", "% of a core by process", "µs an answer by process", "PSS MB",
+         "PSS MB by process"]  # fmt: skip
 
 
 def render_caught_up(rows: Sequence[CaughtUpRow]) -> str:
@@ -34,7 +35,7 @@ def _cells(row: CaughtUpRow) -> list[str]:
     found = row.outcome
     head = [row.title, str(row.partitions), f"{row.per_second:,}"]
     if isinstance(found, str):
-        return [*head, "failed", *[""] * 7]
+        return [*head, "failed", *[""] * 9]
     ages = (
         [f"{value:.1f}" for value in (found.ages.p50_ms, found.ages.p99_ms, found.ages.p999_ms)] if found.ages else []
     )
@@ -47,6 +48,8 @@ def _cells(row: CaughtUpRow) -> list[str]:
         f"{costs.pop(''):,.0f}" if costs else "",
         _by_role({role: cores * 100 for role, cores in found.cores_by_role.items()}, 1),
         _by_role(costs, 0),
+        f"{found.pss_bytes / 1e6:,.0f}" if found.pss_by_role else "",
+        _by_role({role: size / 1e6 for role, size in found.pss_by_role.items()}, 0),
     ]
 
 

@@ -71,7 +71,7 @@ def spent_between(before: dict[tuple[int, int], float], after: dict[tuple[int, i
 
 def pss_bytes(root: int) -> int:
     """Proportional set size of the tree: memory that several processes share counts once."""
-    return sum(_read_pss(process.pid) for process in read_tree(root))
+    return sum(pss_of(process.pid) for process in read_tree(root))
 
 
 def read_processes() -> Iterator[Process]:
@@ -82,7 +82,8 @@ def read_processes() -> Iterator[Process]:
                 yield parse_stat((entry / "stat").read_text(errors="replace"))
 
 
-def _read_pss(pid: int) -> int:
+def pss_of(pid: int) -> int:
+    """Of one process, 0 of one that has gone."""
     with suppress(OSError):
         for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -29,6 +29,7 @@ REPLICATED_RATE_MIN = 1.5
 MERGING_RATE_MIN, MERGING_CPU_MAX = 1.0, 1.0
 LINK_RATES_MIN = {DEFAULT: 5.0, TUNED: 1.5, SOCKET: 0.8}
 LATENCY_MAX = CAUGHT_UP_MAX = 0.5
+CAUGHT_UP_MB_MAX = 600
 EXACTLY_ONCE_RATE_MIN = 0.8
 EXACTLY_ONCE_P99_MS_MAX = 250.0
 """The default commit interval and 50 ms; the probe reads what is committed."""
@@ -190,13 +191,15 @@ def _judge_steady(results: Results) -> Iterable[Verdict]:
 
 
 def _judge_caught_up(results: Results) -> Iterable[Verdict]:
-    """CPU and latencies beside MirrorMaker's at the same rate; without a record, CPU alone."""
+    """Memory, and CPU and latencies beside MirrorMaker's at the same rate; without a record, CPU alone."""
     theirs = {(row.partitions, row.per_second): row.outcome for row in results.caught_up if row.contestant == DEFAULT}
     for row in results.caught_up:
         ours, other = row.outcome, theirs.get((row.partitions, row.per_second))
         if row.contestant != SPARK or isinstance(ours, str):
             continue
         subject = f"caught up, {row.partitions} partitions, {row.per_second:,} records/s"
+        if ours.pss_by_role:
+            yield _at_most(f"{subject}: memory, MB", ours.pss_bytes / 1e6, CAUGHT_UP_MB_MAX)
         if not row.per_second:
             yield _at_most(f"{subject}: cores", ours.cores, IDLE_CORES_MAX)
         elif isinstance(other, CaughtUp) and ours.ages and other.ages:

@@ -1,4 +1,4 @@
-"""What each process of a mirror is there for, its CPU by role, and how many answers its readers took.
+"""What each process of a mirror is there for, its CPU and memory by role, and how many answers its readers took.
 
 Linux only, from /proc. Called by `bench.caught_up`.
 """
@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.process_tree import read_tree
+from bench.process_tree import pss_of, read_tree
 
 DRIVER, JVM, PLANNER, READER, WRITER, WORKERS = "driver", "JVM", "planner", "reader", "writer", "other Python"
 _PROC = Path("/proc")
@@ -75,6 +75,14 @@ def spent_by_role(before: Look, after: Look) -> dict[str, float]:
         role = after.roles[process]
         spent[role] = spent.get(role, 0.0) + seconds - before.cpu_seconds.get(process, 0.0)
     return spent
+
+
+def pss_by_role(look: Look) -> dict[str, int]:
+    """Proportional set size now of the processes that were seen, in bytes."""
+    found: dict[str, int] = {}
+    for (pid, _), role in look.roles.items():
+        found[role] = found.get(role, 0) + pss_of(pid)
+    return found
 
 
 def answers_between(before: Look, after: Look) -> int:

@@ -54,16 +54,17 @@ class WholeMessages(ArrowStreamSerializer):
         batches = iter(iterator)
         if self._write_start_stream:
             batches = self._write_stream_start(batches, stream)
-        writer = None
+        writer = schema = None
         has_dictionaries = True
         try:
             for batch in batches:
                 if writer is None:
-                    writer = pa.RecordBatchStreamWriter(stream, batch.schema)
-                    has_dictionaries = "dictionary" in str(batch.schema)  # these are messages of their own
+                    schema = batch.schema
+                    writer = pa.RecordBatchStreamWriter(stream, schema)
+                    has_dictionaries = "dictionary" in str(schema)  # these are messages of their own
                     writer.write_batch(batch)
-                elif has_dictionaries or not self._write_at_once(batch, stream):
-                    writer.write_batch(batch)
+                elif has_dictionaries or batch.schema != schema or not self._write_at_once(batch, stream):
+                    writer.write_batch(batch)  # which raises for another schema
                 if self._flush_per_batch:
                     stream.flush()
         finally:

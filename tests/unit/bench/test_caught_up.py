@@ -86,8 +86,9 @@ def test_a_mirror_has_caught_up_when_what_arrives_is_young_or_nothing_is_left_to
     assert not is_close([3.0], 0), "what was written before still comes"
 
 
-def test_rows_say_what_an_answer_costs_each_process() -> None:
-    found = CaughtUp(50, 8, 30.0, {READER: 0.02, JVM: 0.03}, Ages(1500, 4.0, 9.0, 12.0), 50.0)
+def test_rows_say_what_each_process_takes_for_an_answer_and_of_memory() -> None:
+    memory = {READER: 60_000_000, JVM: 1_240_000_000}
+    found = CaughtUp(50, 8, 30.0, {READER: 0.02, JVM: 0.03}, Ages(1500, 4.0, 9.0, 12.0), 50.0, memory)
     assert found.microseconds_an_answer() == pytest.approx({"": 1000.0, READER: 400.0, JVM: 600.0})
     idle = CaughtUp(0, 8, 30.0, {JVM: 0.01}, None, 0.0)
     assert idle.microseconds_an_answer() == {}
@@ -99,8 +100,8 @@ def test_rows_say_what_an_answer_costs_each_process() -> None:
         ]
     )
     assert (
-        "| SparkMirror | 8 | 50 | 5.0 | 4.0 | 9.0 | 12.0 | 50 | 1,000 | JVM 3.0, reader 2.0 | JVM 600, reader 400 |"
-        in table
+        "| SparkMirror | 8 | 50 | 5.0 | 4.0 | 9.0 | 12.0 | 50 | 1,000 | JVM 3.0, reader 2.0 | JVM 600, reader 400 "
+        "| 1,300 | JVM 1,240, reader 60 |" in table
     )
     assert table.index("bare loop") < table.index("| SparkMirror | 8 | 0 |") < table.index("| SparkMirror | 8 | 50 |")
 
@@ -108,7 +109,7 @@ def test_rows_say_what_an_answer_costs_each_process() -> None:
 def test_what_has_caught_up_is_judged_against_mirror_maker_at_the_same_rate() -> None:
     ours = CaughtUp(1000, 8, 30.0, {JVM: 0.08}, Ages(30_000, 3.0, 4.0, 5.0), 200.0)
     theirs = CaughtUp(1000, 8, 30.0, {JVM: 0.2}, Ages(30_000, 5.0, 8.0, 12.0), None)
-    idle = CaughtUp(0, 8, 30.0, {JVM: 0.012}, None, 0.0)
+    idle = CaughtUp(0, 8, 30.0, {JVM: 0.012}, None, 0.0, {JVM: 601_000_000})
     rows = (
         CaughtUpRow("mm2-default", "MirrorMaker 2", 1000, 8, theirs),
         CaughtUpRow("mm2-default", "MirrorMaker 2", 5000, 8, "it was behind"),
@@ -121,6 +122,7 @@ def test_what_has_caught_up_is_judged_against_mirror_maker_at_the_same_rate() ->
     where = "caught up, 8 partitions,"
     assert found == {
         f"{where} 0 records/s: cores": ("0.012", False),
+        f"{where} 0 records/s: memory, MB": ("601", False),
         f"{where} 1,000 records/s: CPU / MM2 default": ("0.4", True),
         f"{where} 1,000 records/s: p50 / MM2 default": ("0.6", False),
         f"{where} 1,000 records/s: p99 / MM2 default": ("0.5", True),

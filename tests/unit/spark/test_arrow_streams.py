@@ -76,6 +76,11 @@ def test_columns_with_dictionaries_are_left_to_arrow() -> None:
     assert [batch.to_pydict() for batch in pa.ipc.open_stream(stream)] == [batch.to_pydict() for batch in batches]
 
 
+def test_a_batch_of_other_columns_than_the_first_is_refused_as_arrow_does() -> None:
+    with pytest.raises(pa.ArrowInvalid, match="different schema"):
+        written([numbered(0, 3), pa.record_batch([pa.array([1])], ["other"])], WholeMessages(write_start_stream=False))
+
+
 def test_every_batch_goes_out_at_once_where_spark_asks_for_it() -> None:
     class Stream(BytesIO):
         def __init__(self) -> None:
