@@ -167,6 +167,8 @@ def _passing(point: str) -> tuple[str, ...]:
     """The deliveries whose workers come to a kill point."""
     if "hole" in point:
         return (IDENTICAL,)
+    if "compiled" in point:
+        return (AT_LEAST_ONCE,)
     return (EXACTLY_ONCE,) if "end-txn" in point else EVERY_DELIVERY
 
 

@@ -30,6 +30,8 @@ of the source three times a second, so that its log has offsets without a record
 its offset of the source, once; "map behind" does not apply.
 
 Kill points are places of the protocol at which a worker ends itself by SIGKILL (`sparkmirror.testing.kill_points`).
+Those after compiled turns lie where records were announced or written of which no book is kept yet; while another is
+armed, turns are Python's.
 
 `make pairs` writes the sections "While it lasts". A second event happened while the fault was in force, or within two
 seconds after a fault without duration. In the pairs with a second process that shares the flow, that process had to

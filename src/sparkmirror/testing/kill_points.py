@@ -2,14 +2,16 @@
 
 A test names a directory in the environment (`SPARKMIRROR_KILL_POINTS`) when it starts a mirror, and arms a point by a
 file of its name there, which holds how many passages to let go by, the last one included. The process that gets there
-removes the file and ends by SIGKILL; no other does. Called by `spark.python_daemon` before it forks workers: without
-the variable nothing here is ever loaded, so a point that is off costs nothing.
+removes the file and ends by SIGKILL; no other does. Compiled code, which takes the turns of a mirror that has caught
+up, passes no method: while a point is armed that it would pass by, turns are Python's. Called by
+`spark.python_daemon` before it forks workers: without the variable nothing here is ever loaded, so a point that is
+off costs nothing.
 """
 
 import importlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -21,7 +23,8 @@ _FILLED_BYTES = 1000
 
 @dataclass(frozen=True, slots=True)
 class KillPoint:
-    """Before or after a method of a class; `counts` says which calls are passages, by their arguments."""
+    """Before or after a method of a class; `counts` says which calls are passages, by their arguments. A point
+    `of_compiled` turns lies behind them; all others lie in Python's."""
 
     name: str
     module: str
@@ -29,6 +32,7 @@ class KillPoint:
     method: str
     is_after: bool
     counts: Callable[..., bool]
+    of_compiled: bool = False
 
 
 def _brings_records(_reader: Any, _node: Any, _connection: Any, frame: Any, _partitions: Any) -> bool:
@@ -51,6 +55,14 @@ def _ends_filler(_transactions: Any, question: Any) -> bool:
     return type(question).__name__ == "EndTransaction"
 
 
+def _announced(turns: Any) -> bool:
+    return bool(turns.announced)
+
+
+def _took_runs(_books: Any, tables: Any, *_: Any) -> bool:
+    return len(tables.runs) > 0
+
+
 def _always(*_: Any) -> bool:
     return True
 
@@ -60,12 +72,16 @@ _READER = ("sparkmirror.pipeline.fetch.responses", "FetchResponseReader", "take_
 _SUCCEED = ("sparkmirror.pipeline.produce.buffer", "PartitionBuffer", "succeed")
 _ASK = ("sparkmirror.pipeline.produce.coordinator", "Coordinator", "_send")
 _FILL = ("sparkmirror.kafka.offset_fillers", "_Transactions", "_ask")
+_SETTLE = ("sparkmirror.pipeline.fetch.plain_turns", "_Turns", "settle")
+_BOOKS = ("sparkmirror.pipeline.produce.turn_books", "TurnBooks", "keep")
 
 KILL_POINTS: Final = (
     KillPoint("after-fetch", *_READER, False, _brings_records),
     KillPoint("after-lease", *_READER, True, _brings_records),
+    KillPoint("after-compiled-fetch-turns", *_SETTLE, False, _announced, of_compiled=True),
     KillPoint("before-produce", *_SEND, False, _carries_records),
     KillPoint("after-produce", *_SEND, True, _carries_records),
+    KillPoint("after-compiled-produce-turns", *_BOOKS, False, _took_runs, of_compiled=True),
     KillPoint("after-acknowledgement", *_SUCCEED, True, _is_of_records),
     KillPoint("before-end-txn", *_ASK, False, _asks_to_end),
     KillPoint("after-end-txn-sent", *_ASK, True, _asks_to_end),
@@ -74,7 +90,15 @@ KILL_POINTS: Final = (
     KillPoint("after-a-hole-is-filled", *_FILL, True, _ends_filler),
 )
 """The points in the order in which a record passes them. Those of EndTxn are only passed with exactly-once, those of
-holes where offsets are kept: there a filler's transaction is open before, and its marker may not be written after."""
+holes where offsets are kept: there a filler's transaction is open before, and its marker may not be written after.
+Behind compiled turns records are announced or written of which no book is kept yet."""
+
+_COMPILED: Final = (
+    ("sparkmirror.pipeline.fetch.plain_turns", "PlainTurns", "take", None),
+    ("sparkmirror.pipeline.fetch.plain_answers", "PlainAnswers", "take", False),
+    ("sparkmirror.pipeline.produce.plain_turns", "PlainTurns", "take", None),
+)
+"""The ways into compiled code, and what each returns where it leaves things to Python."""
 
 
 def install(directory: Path) -> None:
@@ -82,6 +106,20 @@ def install(directory: Path) -> None:
     for point in KILL_POINTS:
         owner = getattr(importlib.import_module(point.module), point.owner)
         setattr(owner, point.method, _watched(getattr(owner, point.method), point, directory / point.name))
+    pythons = [directory / point.name for point in KILL_POINTS if not point.of_compiled]
+    for module, name, method, left in _COMPILED:
+        owner = getattr(importlib.import_module(module), name)
+        setattr(owner, method, _left(getattr(owner, method), pythons, left))
+
+
+def _left(method: Callable[..., Any], points: Sequence[Path], left: bool | None) -> Callable[..., Any]:
+    """Leaves all to Python while one of these is armed."""
+
+    @wraps(method)
+    def call(*arguments: Any) -> Any:
+        return left if any(point.exists() for point in points) else method(*arguments)
+
+    return call
 
 
 def _watched(method: Callable[..., Any], point: KillPoint, armed: Path) -> Callable[..., Any]:
