@@ -64,10 +64,10 @@ class CaughtUp:
     cores_by_role: Mapping[str, float]
     ages: Ages | None
     answers_per_second: float | None
-    pss_by_role: Mapping[str, int] = field(default_factory=dict)
+    pss_by_role: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def pss_bytes(self) -> int:
+    def pss_bytes(self) -> float:
         return sum(self.pss_by_role.values())
 
     @property

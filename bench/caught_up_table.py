@@ -35,7 +35,7 @@ def _cells(row: CaughtUpRow) -> list[str]:
     found = row.outcome
     head = [row.title, str(row.partitions), f"{row.per_second:,}"]
     if isinstance(found, str):
-        return [*head, "failed", *[""] * 9]
+        return [*head, "failed", *[""] * (len(_HEAD) - len(head) - 1)]
     ages = (
         [f"{value:.1f}" for value in (found.ages.p50_ms, found.ages.p99_ms, found.ages.p999_ms)] if found.ages else []
     )

@@ -5,7 +5,7 @@ Linux only, from /proc. Called by `bench.caught_up`.
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,18 +70,18 @@ def role_of(command: str, is_root: bool, is_reader: bool, is_writer: bool) -> st
 
 def spent_by_role(before: Look, after: Look) -> dict[str, float]:
     """CPU seconds between two looks; what ended in between counts for nothing."""
-    spent: dict[str, float] = {}
-    for process, seconds in after.cpu_seconds.items():
-        role = after.roles[process]
-        spent[role] = spent.get(role, 0.0) + seconds - before.cpu_seconds.get(process, 0.0)
-    return spent
+    return _sum_by_role(after, lambda it: after.cpu_seconds[it] - before.cpu_seconds.get(it, 0.0))
 
 
-def pss_by_role(look: Look) -> dict[str, int]:
+def pss_by_role(look: Look) -> dict[str, float]:
     """Proportional set size now of the processes that were seen, in bytes."""
-    found: dict[str, int] = {}
-    for (pid, _), role in look.roles.items():
-        found[role] = found.get(role, 0) + pss_of(pid)
+    return _sum_by_role(look, lambda it: pss_of(it[0]))
+
+
+def _sum_by_role(look: Look, amount: Callable[[tuple[int, int]], float]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for process, role in look.roles.items():
+        found[role] = found.get(role, 0.0) + amount(process)
     return found
 
 

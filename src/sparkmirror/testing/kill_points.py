@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,12 +104,15 @@ _COMPILED: Final = (
 def install(directory: Path) -> None:
     """Put all points into this process and those that it forks. Once."""
     for point in KILL_POINTS:
-        owner = getattr(importlib.import_module(point.module), point.owner)
-        setattr(owner, point.method, _watched(getattr(owner, point.method), point, directory / point.name))
+        _replace(point.module, point.owner, point.method, partial(_watched, point=point, armed=directory / point.name))
     pythons = [directory / point.name for point in KILL_POINTS if not point.of_compiled]
     for module, name, method, left in _COMPILED:
-        owner = getattr(importlib.import_module(module), name)
-        setattr(owner, method, _left(getattr(owner, method), pythons, left))
+        _replace(module, name, method, partial(_left, points=pythons, left=left))
+
+
+def _replace(module: str, name: str, method: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    owner = getattr(importlib.import_module(module), name)
+    setattr(owner, method, wrap(getattr(owner, method)))
 
 
 def _left(method: Callable[..., Any], points: Sequence[Path], left: bool | None) -> Callable[..., Any]:

@@ -42,9 +42,9 @@ def double(split: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
         yield numbered(2 * batch.column("offset")[0].as_py() + split, 1)
 
 
-def made(function: Any = double, eval_type: int = BATCHES) -> Any:
+def made(function: Any = double) -> Any:
     arrow = ArrowStreamSerializer(write_start_stream=True)
-    return on_one_thread(lambda *_: (function, None, arrow, arrow))("pickles", "udfs", eval_type)
+    return on_one_thread(lambda *_: (function, None, arrow, arrow))("pickles", "udfs", BATCHES)
 
 
 def test_what_is_written_is_to_the_byte_what_arrow_writes() -> None:
