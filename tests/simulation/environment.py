@@ -51,6 +51,7 @@ import sparkmirror.sharing.group
 import sparkmirror.sync.heartbeat_job
 import sparkmirror.sync.offset_job
 from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.batch.merging import PASSED_BYTES_MIN
 from sparkmirror.clock import SYSTEM_CLOCK, SystemClock
 from sparkmirror.control.assignment import Assignment
 from sparkmirror.errors import SparkMirrorError
@@ -60,6 +61,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch import plain_turns as fetch_turns
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.plain_answers import PlainSession
+from sparkmirror.pipeline.produce import direct_buffer
 from sparkmirror.pipeline.produce import plain_turns as produce_turns
 from sparkmirror.pipeline.produce.answer_taker import AnswerTaker
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -79,6 +81,8 @@ _RING_BYTES = (4096, 16384, 1 << 20)
 """A small ring is used again soon, and has often no room for an answer."""
 _BOARD_ENTRIES = (1, 2, 5, 1024)
 """A small board is full often: what finds no room goes as a row."""
+_PASSED_BYTES_MIN = (0, PASSED_BYTES_MIN)
+"""All batches here are small: some histories have them go out as large ones do."""
 _MOVES_SHARE = 0.3
 _MORE_TASKS_SHARE = 0.3
 _CORES = 4
@@ -446,6 +450,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
         (sparkmirror.pipeline.relay.ring, "_allocate", lambda memory, _: allocate(memory, ring_bytes)),
         (sparkmirror.pipeline.relay.board, "ENTRIES", world.random.choice(_BOARD_ENTRIES)),
+        (direct_buffer, "PASSED_BYTES_MIN", Random(f"batches of {world.seed}").choice(_PASSED_BYTES_MIN)),
     ]
     exchanged += _kept_numbers(kept) if kept is not None else []
     for name, module in list(sys.modules.items()):

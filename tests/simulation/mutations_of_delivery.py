@@ -111,7 +111,7 @@ DELIVERY = (
              "self.identity, self._sequence = (producer_id, producer_epoch), sequence",
              "self.identity = (producer_id, producer_epoch)"),
     Mutation("batches of a producer that the log may not know go out together", f"{_PRODUCE}/in_flight.py",
-             "return IN_FLIGHT_MAX if self.is_known else 1", "return IN_FLIGHT_MAX"),
+             "self.batches_max = 1", "self.batches_max = IN_FLIGHT_MAX"),
     Mutation("positions go beyond a cut that the map lacks", f"{_PRODUCE}/mapping.py",
              "        self._cuts[partition] = _Cut(growing)\n", "        pass\n"),
     Mutation("a later attempt is ordered by its clock", f"{_PRODUCE}/progress.py",

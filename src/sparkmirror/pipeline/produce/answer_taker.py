@@ -71,7 +71,8 @@ class AnswerTaker:
         Raises FencedError and SparkMirrorError where the task cannot go on.
         """
         extent, base_offset = buffer.extent, produced.base_offset
-        if not (produced.error or extent is None or _is_own(buffer)) and 0 < extent.end <= base_offset:
+        is_own = buffer.is_ledger or buffer.is_lane  # its batches hold no range of one source partition
+        if not (produced.error or extent is None or is_own) and 0 < extent.end <= base_offset:
             self.go_on(buffer, batch, base_offset, came_at_ms)
             return
         outcome = self._judge(buffer, batch, produced, now)
@@ -172,8 +173,3 @@ def _alone(batch: Batch) -> str:
         return ""
     offset = batch.spans[0].first_offset
     return f"the record at source offset {offset} is {len(batch.data)} bytes in a batch of its own: "
-
-
-def _is_own(buffer: PartitionBuffer) -> bool:
-    """Whether its batches hold no range of one source partition: the ledger's, and a lane's."""
-    return buffer.is_ledger or buffer.is_lane

@@ -21,6 +21,7 @@ from sparkmirror.batch.header import (
     refusal,
 )
 from sparkmirror.batch.joining import JOINED_BYTES_MAX, join, leading_batches
+from sparkmirror.batch.merging import PASSED_BYTES_MIN
 from sparkmirror.batch.piece import Span
 from sparkmirror.errors import ProtocolError
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -110,6 +111,36 @@ class DirectBuffer(PartitionBuffer):
             data, header = joined
         sequence = self._in_flight.stamp(data, header, transactional=False)
         return self._send(run, data, sequence, Span(header.base_offset, header.records_count), free)
+
+    def pass_next(self, identity: tuple[int, int]) -> Batch | None:
+        """The next batch, stamped, where it is a large one amid a run, and passes as it is: what `next_batch` does with
+        it, in few functions, since what runs once a batch runs on cold caches. None where there is more to look at;
+        nothing is done then. Only at least once, and near a target that may have other offsets."""
+        in_flight, runs = self._in_flight, self._waiting.runs
+        if not runs or not in_flight.takes_fresh(identity) or self.state is not State.FLOWING:
+            return None
+        queued = runs[0]
+        header, at, run = queued.header, queued.at, queued.data
+        if header is None or not at or self.rests or self.unpacking.is_poor or not self._packing.passes_all:
+            return None
+        stop = at + header.batch_length + LOG_OVERHEAD_BYTES
+        if header.batch_length < PASSED_BYTES_MIN or header.base_offset < queued.first_offset:
+            return None
+        following = _header_amid(run, stop)
+        if following is None or following.base_offset < header.base_offset:
+            return None
+        if header.partition_leader_epoch != self._handed_on.leader_epoch:
+            return None
+        if refusal(header, self.limits.max_message_bytes or UNLIMITED_BYTES) is not None:
+            return None
+        data, records = run[at:stop], header.records_count
+        sequence = in_flight.stamp(data, header, transactional=False)
+        queued.at, queued.header, queued.leader_epoch = stop, following, header.partition_leader_epoch
+        queued.open_batches += 1
+        span, reached, now = Span(header.base_offset, records), header.base_offset + records, self._clock.monotonic()
+        batch = Batch(data, sequence, (span,), records, reached, self._handed_on, queued, now)
+        in_flight.batches.append(batch)
+        return batch
 
     @property
     def may_be_made(self) -> bool:
@@ -207,3 +238,13 @@ class DirectBuffer(PartitionBuffer):
         if attributes & CODEC_MASK:
             self.unpacking.note_passed(header.codec, data[HEADER_BYTES:])
         return header
+
+
+def _header_amid(run: memoryview, at: int) -> BatchHeader | None:
+    """That of the batch with records which begins there; None if there is none, or not all of it."""
+    try:
+        header = parse_header(run, at)
+    except ProtocolError:
+        return None
+    is_whole = at + header.batch_length + LOG_OVERHEAD_BYTES <= len(run)
+    return header if is_whole and not header.attributes & CONTROL else None

@@ -22,10 +22,10 @@ REMEMBERED_SECONDS: Final = 60.0
 
 
 class InFlight:
-    """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one. `has_open`: the open
-    transaction has some."""
+    """Sent batches, oldest first, among them acknowledged ones behind an unacknowledged one: `batches_max` at most.
+    `has_open`: the open transaction has some."""
 
-    __slots__ = ("_again", "_sequence", "batches", "has_open", "identity", "is_known", "sending", "source")
+    __slots__ = ("_again", "_sequence", "batches", "batches_max", "has_open", "identity", "sending", "source")
 
     def __init__(self, source: TopicPartition) -> None:
         self.source = source
@@ -34,7 +34,7 @@ class InFlight:
         self._again: list[Batch] = []
         self.identity = (-1, -1)
         self._sequence = 0
-        self.is_known = False
+        self.doubt()
         self.has_open = False
 
     def _change(self, event: Event) -> None:
@@ -60,24 +60,18 @@ class InFlight:
     def may_send_again(self) -> bool:
         if self.sending is not Sending.AGAIN:
             return False
-        return sum(batch.waiting for batch in self.batches) < self._batches_max
+        return sum(batch.waiting for batch in self.batches) < self.batches_max
 
     def takes_fresh(self, identity: tuple[int, int]) -> bool:
         """Whether a batch that was never sent may go out now, of that producer."""
         if self.sending is not Sending.FRESH or self.identity != identity:
             return False
-        return len(self.batches) < self._batches_max
+        return len(self.batches) < self.batches_max
 
     @property
     def has_room(self) -> bool:
         """Whether one more batch that was never sent may be under way."""
-        return len(self.batches) < self._batches_max
-
-    @property
-    def _batches_max(self) -> int:
-        """A log takes any sequence from a producer that it does not know (ProducerAppendInfo.checkSequence): after a
-        refused first batch the second would stand before it."""
-        return IN_FLIGHT_MAX if self.is_known else 1
+        return len(self.batches) < self.batches_max
 
     @property
     def quiet(self) -> bool:
@@ -94,21 +88,27 @@ class InFlight:
     def identify(self, producer_id: int, producer_epoch: int, sequence: int = 0) -> None:
         """Go on as another producer, whose sequences begin at `sequence`."""
         if producer_id != self.identity[0]:
-            self.is_known = False
+            self.doubt()
         self.identity, self._sequence = (producer_id, producer_epoch), sequence
 
     def become_known(self) -> None:
         """The log has a batch of this producer."""
-        self.is_known = True
+        self.batches_max = IN_FLIGHT_MAX
 
     def doubt(self) -> None:
-        """The log may not know this producer, or not for long."""
-        self.is_known = False
+        """The log may not know this producer, or not for long. It takes any sequence then
+        (ProducerAppendInfo.checkSequence): after a refused first batch the second would stand before it."""
+        self.batches_max = 1
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log knows this producer."""
+        return self.batches_max > 1
 
     def rested(self, seconds: float) -> None:
         """No batch was acknowledged for so long: the log may have let the producer's state expire."""
         if seconds > REMEMBERED_SECONDS:
-            self.is_known = False
+            self.doubt()
 
     def stamp(self, data: memoryview, header: BatchHeader, transactional: bool) -> int:
         """Stamp the next new batch; returns its sequence."""

@@ -9,6 +9,7 @@ from sparkmirror.errors import ContentTooLarge, ProtocolError, RecordTooLarge
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.brokers import Brokers
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
+from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.drain import Drain
 from sparkmirror.pipeline.produce.effects import Advance, BackOff, Effects, Fail
 from sparkmirror.pipeline.produce.guarantee import Guarantee
@@ -51,6 +52,10 @@ class NextBatches:
         """The next batch, stamped; None if the partition has none, or may not send now. Then an effect, or the
         guarantee, has it offered again."""
         guarantee = self._guarantee
+        if isinstance(buffer, DirectBuffer) and not buffer.keeps_offsets and self._may_pass_at_once:
+            passed = buffer.pass_next(guarantee.identity)
+            if passed is not None:
+                return passed
         if not buffer.sendable:
             return None
         is_again = buffer.is_resending
@@ -87,6 +92,11 @@ class NextBatches:
         elif buffer.idle:  # the rest had no record to send
             self._effects.append(Advance(buffer, []))
         return batch
+
+    @property
+    def _may_pass_at_once(self) -> bool:
+        """Whether nothing but the partition itself decides about its next batch."""
+        return not (self._guarantee.transactional or self._brokers.is_far or self._drain.has_begun)
 
     def _may_begin(self, buffer: PartitionBuffer, now: float) -> bool:
         """In transactions no batch goes out whose position the ledger would refuse; of a lane's that was asked before
