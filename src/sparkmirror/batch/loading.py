@@ -17,7 +17,7 @@ _WAIT_SECONDS_MAX: Final = 2.0
 
 
 _WORTH_SECONDS: Final = 0.1
-"""More than loading costs; and each process that has loaded them needs some 30 MB more."""
+"""More than loading costs; and each process that has loaded them needs some MB more."""
 
 
 _OFTEN_SECONDS: Final = 0.1
@@ -101,3 +101,6 @@ def _load() -> None:
         from sparkmirror.batch import fetch_turns, kernels, lz4_blocks, plain_answers, produce_turns, small_runs  # noqa: F401
     except Exception:
         return  # The first use imports them again and raises this where it can be reported.
+    from sparkmirror.batch.machine_code import leave_linker
+
+    leave_linker()

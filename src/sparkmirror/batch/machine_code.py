@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkmirror.batch import kernel_files
+from sparkmirror.batch.mapped_files import give_back
 
 Int64: TypeAlias = Any
 """A number in compiled code: 64 bits, and it wraps as Java's do."""
@@ -207,3 +208,9 @@ def _link(code: bytes, name: str) -> int:
     _ENGINE.finalize_object()
     address: int = _ENGINE.get_function_address(name)
     return address
+
+
+def leave_linker() -> None:
+    """Take LLVM's own code, which linking has brought into memory, out of this process: some 45 MB. It comes back page
+    by page where something is linked after this."""
+    give_back("libllvmlite")
