@@ -1,0 +1,37 @@
+"""A backlog of large batches arrives in order though what copies it is killed, twice. Amid a run such batches
+go through a writer by a way of their own (`pipeline.produce.direct_buffer`).
+"""
+
+import os
+import signal
+
+from tests.faults.story import Story
+from tests.faults.tree import Run
+
+RECORD_BYTES = 60_000
+"""So that each batch is large, whatever its producer does."""
+RECORDS = 2_500
+WRITER = 1
+
+
+def test_a_backlog_of_large_batches_arrives_in_order_though_all_and_then_a_writer_are_killed(story: Story) -> None:
+    writer = story.writer(record_bytes=RECORD_BYTES)
+    writer.write(RECORDS)
+    with story.run() as first:
+        _wait_until_amid(story, first, RECORDS // 20)
+        first.destroy()
+    reached = story.arrived()
+    with story.run() as second:
+        _wait_until_amid(story, second, max(reached))
+        os.kill(second.rings_of_both_tasks()[0][WRITER], signal.SIGKILL)
+        story.wait_for_all(second, writer)
+        second.stop(30)
+    assert min(reached) < RECORDS, "the first was killed amid its copy"
+    arrival = story.arrival()
+    arrival.assert_complete(writer.produced)
+    assert len(arrival.repetitions()) <= 4, "each of two crashes may step back once in each partition"
+
+
+def _wait_until_amid(story: Story, run: Run, reached: int) -> None:
+    """Until it has written more than that, of the partition that is ahead."""
+    run.wait_until(lambda: max(story.arrived()) > reached, f"more than {reached} records of a partition are mirrored")
