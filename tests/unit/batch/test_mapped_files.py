@@ -7,21 +7,40 @@ from sparkmirror.batch.mapped_files import unchanged
 
 _SMAPS = """\
 7f0000000000-7f0000100000 r--p 00000000 fe:00 12 /lib/libllvmlite.so
-Rss:                1024 kB
-Anonymous:             0 kB
+Rss: 1024 kB
+Anonymous: 0 kB
+Swap: 0 kB
+VmFlags: rd mr
 7f0000100000-7f0000300000 r-xp 00100000 fe:00 12 /lib/libllvmlite.so
-Rss:                2048 kB
-Anonymous:             0 kB
+Rss: 1024 kB
+Anonymous: 0 kB
+Swap: 0 kB
+VmFlags: rd mr
 7f0000300000-7f0000400000 r--p 00300000 fe:00 12 /lib/libllvmlite.so
-Rss:                1024 kB
-Anonymous:           512 kB
-7f0000400000-7f0000500000 rw-p 00400000 fe:00 12 /lib/libllvmlite.so
-Rss:                1024 kB
-Anonymous:             0 kB
-7f0000500000-7f0000600000 r-xp 00000000 fe:00 13 /lib/libpython3.so
-Anonymous:             0 kB
-7f0000600000-7f0000700000 r-xp 00000000 00:00 0
-Anonymous:             0 kB
+Rss: 1024 kB
+Anonymous: 512 kB
+Swap: 0 kB
+VmFlags: rd mr
+7f0000400000-7f0000500000 r--p 00400000 fe:00 12 /lib/libllvmlite.so
+Rss: 1024 kB
+Anonymous: 0 kB
+Swap: 512 kB
+VmFlags: rd mr
+7f0000500000-7f0000600000 rw-p 00500000 fe:00 12 /lib/libllvmlite.so
+Rss: 1024 kB
+Anonymous: 0 kB
+Swap: 0 kB
+VmFlags: rd mr
+7f0000600000-7f0000700000 r-xp 00000000 fe:00 13 /lib/libpython3.so
+Rss: 1024 kB
+Anonymous: 0 kB
+Swap: 0 kB
+VmFlags: rd mr
+7f0000700000-7f0000800000 r-xp 00000000 00:00 0
+Rss: 1024 kB
+Anonymous: 0 kB
+Swap: 0 kB
+VmFlags: rd mr
 """
 
 _LINKS = """

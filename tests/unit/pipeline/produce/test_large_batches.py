@@ -2,25 +2,31 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.batch.witnesses import with_attributes
 from tests.unit.pipeline.produce.known_producer import known
+from tests.waiting import wait_until
 
-from sparkmirror.batch.header import APPEND_TIME, CONTROL, Codec
-from sparkmirror.batch.merging import PASSED_BYTES_MIN
+from sparkmirror.batch.header import APPEND_TIME, CONTROL, Codec, parse_header
+from sparkmirror.batch.loading import kernels_ready
+from sparkmirror.batch.merging import IN_FLIGHT_MAX, PASSED_BYTES_MIN
 from sparkmirror.batch.records import encode_batch
+from sparkmirror.clock import SystemClock
 from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.fencing import ProducerIdentity
 from sparkmirror.ledger.lineage import Lineage
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
+from sparkmirror.pipeline.produce.drain import Drain
 from sparkmirror.pipeline.produce.limits import TopicLimits
-from sparkmirror.pipeline.produce.packing import Packing
+from sparkmirror.pipeline.produce.next_batch import NextBatches
+from sparkmirror.pipeline.produce.packing import PASS_OR_MERGE, Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 
 PRODUCER: Final = ProducerIdentity(1000, 7)
@@ -45,9 +51,16 @@ batches: Final = st.builds(
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def kernels() -> None:
+    """So that none come into use between the two ways of one step."""
+    wait_until(kernels_ready, "kernels are loaded", 120)
+
+
 def encode(made: Made, first: int) -> bytes:
     codec = Codec.LZ4 if made.kind == "lz4" else Codec.NONE
-    data = bytearray(encode_batch([(b"k", made.value)] * made.records, codec, base_offset=first, timestamp=9))
+    at_ms = 2**45 if made.kind == "future" else 9
+    data = bytearray(encode_batch([(b"k", made.value)] * made.records, codec, base_offset=first, timestamp=at_ms))
     epoch = EPOCH + 1 if made.kind == "epoch" else EPOCH
     data[12:16] = epoch.to_bytes(4, "big")
     if made.kind == "damaged":
@@ -57,20 +70,20 @@ def encode(made: Made, first: int) -> bytes:
     return bytes(data[: len(data) // 2] if made.kind == "cut off" else data)
 
 
-def lay_out(runs: Sequence[Sequence[Made]]) -> list[tuple[bytes, int, int]]:
-    """The bytes of each run, with its first offset and that behind it."""
-    laid, at = [], 40
+def lay_out(runs: Sequence[Sequence[Made]], cut: int = 0) -> list[tuple[bytes, int, int]]:
+    """The bytes of each run, with its first offset and that behind it; the first run has `cut` records before that."""
+    laid, at = [], 40 - cut
     for run in runs:
-        first, parts = at, []
+        first, parts = max(at, 40), []
         for made in run:
             parts.append(encode(made, at + made.hole))
             at += made.hole + made.records
-        laid.append((b"".join(parts), first, at))
+        laid.append((b"".join(parts), first, max(at, first)))
     return laid
 
 
-def new_buffer(limits: TopicLimits) -> DirectBuffer:
-    buffer = DirectBuffer(TopicPartition("orders", 0), None, 40, 5, packing=Packing())
+def new_buffer(limits: TopicLimits, packing: Packing = PASS_OR_MERGE) -> DirectBuffer:
+    buffer = DirectBuffer(TopicPartition("orders", 0), None, 40, 5, packing=packing)
     buffer.aim("A.orders", limits)
     buffer.restart_at(Place(40, Lineage(epochs=((EPOCH, 0),))))
     buffer.round_trip.note_distance(is_far=False)
@@ -90,8 +103,15 @@ def seen(buffer: DirectBuffer, sent: Batch) -> tuple[object, ...]:
 class Course:
     """A buffer that sends until nothing is left, in one of the two ways."""
 
-    def __init__(self, laid: Sequence[tuple[bytes, int, int]], limits: TopicLimits, *, is_short: bool) -> None:
-        self.buffer = new_buffer(limits)
+    def __init__(
+        self,
+        laid: Sequence[tuple[bytes, int, int]],
+        limits: TopicLimits,
+        packing: Packing = PASS_OR_MERGE,
+        *,
+        is_short: bool,
+    ) -> None:
+        self.buffer = new_buffer(limits, packing)
         self.is_short = is_short
         self.freed: list[int] = []
         self.passed = 0
@@ -118,22 +138,41 @@ class Course:
             self.buffer.succeed(self.sent.pop(0), 7)
 
 
+def given_runs(
+    runs: list[list[Made]],
+    acknowledged: int = 1,
+    bytes_max: int | None = None,
+    cut: int = 0,
+    packing: Packing = PASS_OR_MERGE,
+) -> dict[str, Any]:
+    """What a test is given; after each batch so many are acknowledged."""
+    acknowledged_at = [acknowledged] * 16
+    return {
+        "runs": runs, "acknowledged": acknowledged_at, "bytes_max": bytes_max, "cut": cut, "packing": packing,
+    }  # fmt: skip
+
+
 @given(
     runs=st.lists(st.lists(batches, min_size=1, max_size=5), min_size=1, max_size=3),
     acknowledged=st.lists(st.integers(0, 3), min_size=16, max_size=16),
     bytes_max=st.sampled_from([None, None, PASSED_BYTES_MIN * 2]),
+    cut=st.integers(0, 4),
+    packing=st.sampled_from([PASS_OR_MERGE, PASS_OR_MERGE, Packing(codec=Codec.LZ4), Packing(clamp_timestamps=True)]),
 )
-@example(runs=[[PLAIN] * 5], acknowledged=[1] * 16, bytes_max=None)
-@example(runs=[[PLAIN, PLAIN, Made(kind="control"), PLAIN, PLAIN]], acknowledged=[1] * 16, bytes_max=None)
-@example(runs=[[PLAIN, PLAIN, Made(kind="damaged"), PLAIN]], acknowledged=[1] * 16, bytes_max=None)
-@example(runs=[[PLAIN, PLAIN, Made(kind="cut off")]], acknowledged=[1] * 16, bytes_max=None)
-@example(runs=[[PLAIN, PLAIN, Made(kind="epoch"), PLAIN, PLAIN]], acknowledged=[0] * 16, bytes_max=None)
-@example(runs=[[PLAIN, Made(3), PLAIN]], acknowledged=[1] * 16, bytes_max=PASSED_BYTES_MIN * 2)
+@example(**given_runs([[PLAIN] * 5]))
+@example(**given_runs([[PLAIN, PLAIN, Made(kind="control"), PLAIN, PLAIN]]))
+@example(**given_runs([[PLAIN, PLAIN, Made(kind="damaged"), PLAIN]]))
+@example(**given_runs([[PLAIN, PLAIN, Made(kind="cut off")]]))
+@example(**given_runs([[PLAIN, PLAIN, Made(kind="epoch"), PLAIN, PLAIN]], acknowledged=0))
+@example(**given_runs([[PLAIN, Made(3), PLAIN]], bytes_max=PASSED_BYTES_MIN * 2))
+@example(**given_runs([[PLAIN] * 9], acknowledged=0))
+@example(**given_runs([[Made(2)] * 4], cut=3))
+@example(**given_runs([[PLAIN] * 4], packing=Packing(codec=Codec.LZ4)))
 def test_each_batch_is_what_the_general_way_makes_of_it(
-    runs: list[list[Made]], acknowledged: list[int], bytes_max: int | None
+    runs: list[list[Made]], acknowledged: list[int], bytes_max: int | None, cut: int, packing: Packing
 ) -> None:
-    laid, limits = lay_out(runs), TopicLimits(bytes_max)
-    short, general = Course(laid, limits, is_short=True), Course(laid, limits, is_short=False)
+    laid, limits = lay_out(runs, cut), TopicLimits(bytes_max)
+    short, general = (Course(laid, limits, packing, is_short=is_short) for is_short in (True, False))
     for count in acknowledged:
         assert short.send() == general.send()
         for _ in range(count):
@@ -159,6 +198,7 @@ def rests(course: Course) -> None:
 def is_full(course: Course) -> None:
     while course.send() != "none":
         pass
+    assert len(course.sent) == IN_FLIGHT_MAX, "others wait"
 
 
 def retries(course: Course) -> None:
@@ -182,8 +222,61 @@ def test_where_more_is_to_be_looked_at_none_goes_the_shorter_way(hinder: Callabl
     assert before and course.buffer.pass_next(PRODUCER) is None
 
 
+def test_one_whose_time_the_target_would_refuse_goes_the_general_way() -> None:
+    laid = lay_out([[PLAIN, Made(kind="future"), PLAIN]])
+    course = Course(laid, TopicLimits(), Packing(clamp_timestamps=True), is_short=True)
+    course.send()
+    assert course.buffer.pass_next(PRODUCER) is None
+    course.send()
+    assert parse_header(course.sent[-1].data, 0).max_timestamp < 2**45
+
+
 def test_none_goes_the_shorter_way_as_another_producer() -> None:
     course = Course(lay_out([[PLAIN] * 3]), TopicLimits(), is_short=True)
     course.send()
     assert course.buffer.pass_next((1001, 0)) is None
     assert course.buffer.pass_next(PRODUCER) is not None
+
+
+class LateClock(SystemClock):
+    """It is an hour later each time."""
+
+    def __init__(self) -> None:
+        self._hours = 0
+
+    def monotonic(self) -> float:
+        self._hours += 1
+        return self._hours * 3600.0
+
+
+def next_of(course: Course, drain: Drain, *, transactional: bool, is_far: bool = False) -> Batch | None:
+    guarantee: Any = SimpleNamespace(
+        identity=PRODUCER, transactional=transactional, admits=lambda _: True, sent=lambda *_: None
+    )
+    others: Any = SimpleNamespace(is_far=is_far, obstacle=lambda _: "")
+    return NextBatches({}, guarantee, others, others, others, drain, others).take(course.buffer)
+
+
+def test_in_a_transaction_a_large_batch_belongs_to_it() -> None:
+    course = Course(lay_out([[PLAIN] * 4]), TopicLimits(), is_short=True)
+    for _ in range(3):
+        batch = next_of(course, Drain(), transactional=True)
+        assert batch is not None and parse_header(batch.data, 0).is_transactional
+
+
+def test_when_the_time_to_drain_is_over_no_large_batch_goes_out() -> None:
+    course, clock = Course(lay_out([[PLAIN] * 4]), TopicLimits(), is_short=True), LateClock()
+    drain = Drain(clock)
+    course.send()
+    drain.begin()
+    guarantee: Any = SimpleNamespace(identity=PRODUCER, transactional=False)
+    others: Any = SimpleNamespace(is_far=False)
+    late = NextBatches({}, guarantee, others, others, others, drain, others, clock)
+    assert late.take(course.buffer) is None and course.buffer.sendable
+
+
+def test_on_the_way_to_a_far_target_large_batches_may_be_merged() -> None:
+    course = Course(lay_out([[PLAIN] * 4]), TopicLimits(), is_short=True)
+    course.send()
+    assert next_of(course, Drain(), transactional=False, is_far=True) is not None
+    assert course.buffer.round_trip.is_far, "it was looked at the general way, which notes that"
