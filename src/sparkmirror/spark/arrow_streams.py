@@ -3,8 +3,8 @@ Called by `spark.python_daemon`.
 
 A flow with transforms that has caught up passes some hundred answers a second, and what a batch costs counts, not its
 rows. Spark's pipelined workers (`spark.python.udf.pipelined.enabled`) read ahead on a thread of their own: each batch
-wakes one thread more. And pyarrow writes a batch to a stream buffer by buffer: 28 to 47 calls for
-rows of records.
+wakes one thread more. And pyarrow writes a batch to a stream buffer by buffer: 28 to 47 calls for rows of
+records.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,13 +1,11 @@
 """What a fetch brought, from batch headers alone."""
 
-import time
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.kernels import load_kernels
 
 from sparkmirror.batch.header import ATTRIBUTES_AT
-from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.errors import ProtocolError
 from sparkmirror.kafka.wire.data_requests import AbortedTransaction
@@ -135,10 +133,7 @@ def kernels_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(runs, "MANY_BATCHES_MIN", 1)
     monkeypatch.setattr(runs, "MANY_BYTES_MIN", 61)
-    deadline = time.monotonic() + 200  # they are compiled once a machine
-    while not kernels_ready():
-        assert time.monotonic() < deadline, "the kernels were not loaded"
-        time.sleep(0.01)
+    load_kernels()
 
 
 @given(

@@ -6,31 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.batch.witnesses import sealed, with_attributes
-from tests.unit.pipeline.produce.known_producer import known
+from tests.unit.pipeline.produce.handing_buffer import EPOCH, PRODUCER, new_buffer, seen
 
 from sparkmirror.batch.header import APPEND_TIME, CONTROL, Codec
 from sparkmirror.batch.records import encode_batch
 from sparkmirror.kafka.fencing import ProducerIdentity
-from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.packing import Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.relay.board import Announcement
-
-WHERE = TopicPartition("orders", 0)
-PRODUCER = ProducerIdentity(1000, 7)
-EPOCH = 4
-
-
-def new_buffer(packing: Packing | None = None, limits: TopicLimits | None = None) -> DirectBuffer:
-    buffer = DirectBuffer(WHERE, None, 40, 5, packing=packing or Packing())
-    buffer.aim("A.orders", limits or TopicLimits())
-    buffer.restart_at(Place(40, Lineage(epochs=((EPOCH, 0),))))
-    known(buffer, *PRODUCER)
-    return buffer
 
 
 def batch(records: int = 1, *, first: int = 40, codec: Codec = Codec.NONE, epoch: int = EPOCH) -> bytearray:
@@ -49,23 +35,6 @@ def hand_on(
     if not buffer.is_next(run, EPOCH, 0, PRODUCER):
         return None
     return buffer.hand_on(run, memoryview(data), free)
-
-
-def seen(buffer: DirectBuffer, sent: Batch) -> tuple[object, ...]:
-    """All that the two ways must agree on."""
-    queued, place = sent.queued, buffer.place
-    head = (bytes(sent.data), sent.sequence, sent.spans, sent.records, sent.next_offset, sent.lineage, sent.waiting)
-    rest = (queued.first_offset, queued.next_offset, queued.left_bytes, queued.leader_epoch, queued.open_batches)
-    return (
-        *head,
-        *rest,
-        queued.handed_out,
-        queued.fetched_at_ms,
-        buffer.position,
-        buffer.reach,
-        place,
-        buffer.sendable,
-    )
 
 
 @given(

@@ -8,29 +8,21 @@ from typing import Any, Final, NamedTuple
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.kernels import load_kernels
+from tests.manual_clock import ManualClock
 from tests.unit.batch.witnesses import with_attributes
-from tests.unit.pipeline.produce.known_producer import known
-from tests.waiting import wait_until
+from tests.unit.pipeline.produce.handing_buffer import EPOCH, PRODUCER, new_buffer, seen
 
 from sparkmirror.batch.header import APPEND_TIME, CONTROL, Codec, parse_header
-from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.merging import IN_FLIGHT_MAX, PASSED_BYTES_MIN
 from sparkmirror.batch.records import encode_batch
-from sparkmirror.clock import SystemClock
 from sparkmirror.errors import SparkMirrorError
-from sparkmirror.kafka.fencing import ProducerIdentity
-from sparkmirror.ledger.lineage import Lineage
-from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.produce.acked_position import Place
-from sparkmirror.pipeline.produce.direct_buffer import DirectBuffer
 from sparkmirror.pipeline.produce.drain import Drain
 from sparkmirror.pipeline.produce.limits import TopicLimits
 from sparkmirror.pipeline.produce.next_batch import NextBatches
 from sparkmirror.pipeline.produce.packing import PASS_OR_MERGE, Packing
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 
-PRODUCER: Final = ProducerIdentity(1000, 7)
-EPOCH: Final = 4
 LARGE: Final = bytes(PASSED_BYTES_MIN + 100)
 SMALL: Final = b"value"
 
@@ -54,7 +46,7 @@ batches: Final = st.builds(
 @pytest.fixture(autouse=True, scope="module")
 def kernels() -> None:
     """So that none come into use between the two ways of one step."""
-    wait_until(kernels_ready, "kernels are loaded", 120)
+    load_kernels()
 
 
 def encode(made: Made, first: int) -> bytes:
@@ -82,24 +74,6 @@ def lay_out(runs: Sequence[Sequence[Made]], cut: int = 0) -> list[tuple[bytes, i
     return laid
 
 
-def new_buffer(limits: TopicLimits, packing: Packing = PASS_OR_MERGE) -> DirectBuffer:
-    buffer = DirectBuffer(TopicPartition("orders", 0), None, 40, 5, packing=packing)
-    buffer.aim("A.orders", limits)
-    buffer.restart_at(Place(40, Lineage(epochs=((EPOCH, 0),))))
-    buffer.round_trip.note_distance(is_far=False)
-    known(buffer, *PRODUCER)
-    return buffer
-
-
-def seen(buffer: DirectBuffer, sent: Batch) -> tuple[object, ...]:
-    queued = sent.queued
-    return (
-        bytes(sent.data), sent.sequence, sent.spans, sent.records, sent.next_offset, sent.lineage, sent.waiting,
-        queued.at, queued.header, queued.leader_epoch, queued.open_batches, queued.handed_out,
-        buffer.position, buffer.reach, buffer.place, buffer.sendable,
-    )  # fmt: skip
-
-
 class Course:
     """A buffer that sends until nothing is left, in one of the two ways."""
 
@@ -111,7 +85,8 @@ class Course:
         *,
         is_short: bool,
     ) -> None:
-        self.buffer = new_buffer(limits, packing)
+        self.buffer = new_buffer(packing, limits)
+        self.buffer.round_trip.note_distance(is_far=False)
         self.is_short = is_short
         self.freed: list[int] = []
         self.passed = 0
@@ -205,7 +180,7 @@ def retries(course: Course) -> None:
     course.buffer.retry(course.sent[-1])
 
 
-def unpacks_to_much(course: Course) -> None:
+def unpacks_too_much(course: Course) -> None:
     course.buffer.unpacking.is_poor = True
 
 
@@ -213,7 +188,7 @@ def is_failed(course: Course) -> None:
     course.buffer.fail("refused")
 
 
-@pytest.mark.parametrize("hinder", [rests, is_full, retries, unpacks_to_much, is_failed])
+@pytest.mark.parametrize("hinder", [rests, is_full, retries, unpacks_too_much, is_failed])
 def test_where_more_is_to_be_looked_at_none_goes_the_shorter_way(hinder: Callable[[Course], None]) -> None:
     course = Course(lay_out([[PLAIN] * 9]), TopicLimits(), is_short=True)
     course.send()
@@ -238,45 +213,37 @@ def test_none_goes_the_shorter_way_as_another_producer() -> None:
     assert course.buffer.pass_next(PRODUCER) is not None
 
 
-class LateClock(SystemClock):
-    """It is an hour later each time."""
-
-    def __init__(self) -> None:
-        self._hours = 0
-
-    def monotonic(self) -> float:
-        self._hours += 1
-        return self._hours * 3600.0
-
-
-def next_of(course: Course, drain: Drain, *, transactional: bool, is_far: bool = False) -> Batch | None:
+def next_of(
+    course: Course, *, transactional: bool = False, is_far: bool = False, drain_ended: bool = False
+) -> Batch | None:
+    """What `NextBatches` gives."""
+    clock = ManualClock()
+    drain = Drain(clock)
+    if drain_ended:
+        drain.begin()
+        clock.sleep(3600)
     guarantee: Any = SimpleNamespace(
         identity=PRODUCER, transactional=transactional, admits=lambda _: True, sent=lambda *_: None
     )
     others: Any = SimpleNamespace(is_far=is_far, obstacle=lambda _: "")
-    return NextBatches({}, guarantee, others, others, others, drain, others).take(course.buffer)
+    return NextBatches({}, guarantee, others, others, others, drain, others, clock).take(course.buffer)
 
 
 def test_in_a_transaction_a_large_batch_belongs_to_it() -> None:
     course = Course(lay_out([[PLAIN] * 4]), TopicLimits(), is_short=True)
     for _ in range(3):
-        batch = next_of(course, Drain(), transactional=True)
+        batch = next_of(course, transactional=True)
         assert batch is not None and parse_header(batch.data, 0).is_transactional
 
 
 def test_when_the_time_to_drain_is_over_no_large_batch_goes_out() -> None:
-    course, clock = Course(lay_out([[PLAIN] * 4]), TopicLimits(), is_short=True), LateClock()
-    drain = Drain(clock)
+    course = Course(lay_out([[PLAIN] * 4]), TopicLimits(), is_short=True)
     course.send()
-    drain.begin()
-    guarantee: Any = SimpleNamespace(identity=PRODUCER, transactional=False)
-    others: Any = SimpleNamespace(is_far=False)
-    late = NextBatches({}, guarantee, others, others, others, drain, others, clock)
-    assert late.take(course.buffer) is None and course.buffer.sendable
+    assert next_of(course, drain_ended=True) is None and course.buffer.sendable
 
 
 def test_on_the_way_to_a_far_target_large_batches_may_be_merged() -> None:
     course = Course(lay_out([[PLAIN] * 4]), TopicLimits(), is_short=True)
     course.send()
-    assert next_of(course, Drain(), transactional=False, is_far=True) is not None
+    assert next_of(course, is_far=True) is not None
     assert course.buffer.round_trip.is_far, "it was looked at the general way, which notes that"

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kernels import load_kernels
 from tests.unit.batch.witnesses import source_offsets
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.batch import crc
 from sparkmirror.batch.encoding import find_spans
 from sparkmirror.batch.header import APPEND_TIME, ATTRIBUTES_AT, HEADER, HEADER_BYTES, Codec, parse_header
-from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.merging import IN_FLIGHT_MAX
 from sparkmirror.batch.piece import Span
 from sparkmirror.batch.records import Record, decode_records, encode_batch
@@ -38,10 +38,7 @@ NOW_MS = time.time_ns() // 1_000_000
 @pytest.fixture(scope="module", autouse=True)
 def kernels() -> None:
     """Merging waits for nobody: where kernels are not loaded yet, batches pass."""
-    ends_at = time.monotonic() + 200
-    while not kernels_ready():
-        assert time.monotonic() < ends_at
-        time.sleep(0.05)
+    load_kernels()
 
 
 def new_buffer(

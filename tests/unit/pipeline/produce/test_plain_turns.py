@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernels import load_kernels
 from tests.unit.pipeline.produce.direct_task import PARTITIONS, Task
 
 from sparkmirror.batch import produce_turns
 from sparkmirror.batch.header import parse_header
-from sparkmirror.batch.loading import kernels_ready
 from sparkmirror.batch.produce_turn_rows import RUN_BYTES_MAX
 from sparkmirror.kafka.wire import data_requests as wire
 from sparkmirror.pipeline.produce.arrivals import Arrivals
@@ -270,10 +270,7 @@ class Both:
 @pytest.fixture(autouse=True, scope="module")
 def loaded_kernels() -> None:
     """Else Python might merge with them for the one writer, and without for the other."""
-    deadline = time.monotonic() + 120
-    while not kernels_ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    load_kernels()
 
 
 @pytest.fixture
