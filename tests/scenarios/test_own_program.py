@@ -49,7 +49,7 @@ def test_the_documented_program_copies_a_topic(
 def test_spark_accounts_for_each_record_once_also_for_those_that_pass_it_by(
     source: Client, target: Client, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Caught up: what observes the query sees small answers that had no rows, in extent rows, and the rest in runs.
+    """Caught up: what observes the query sees answers that had no rows, in extent rows, and the rest in runs.
 
     Each record arrives before the next one is written: no row waits for others until the epoch ends.
     """
@@ -83,7 +83,7 @@ def test_spark_accounts_for_each_record_once_also_for_those_that_pass_it_by(
             program.stdin.close()
     assert program.returncode == 0, problems.read_text()[-3000:]
     assert seen.counts["run"] + seen.counts["extent"] == written, seen.counts
-    assert seen.counts["extent"] > 0, "small answers were announced"
+    assert seen.counts["extent"] > 0, "answers were announced"
     assert_same(read_topic(source, topic), read_topic(target, f"{alias}.{topic}"), topic)
 
 

@@ -58,8 +58,9 @@ from sparkmirror.errors import SparkMirrorError
 from sparkmirror.kafka.background import Outcome
 from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
+from sparkmirror.pipeline.fetch import extents
 from sparkmirror.pipeline.fetch import plain_turns as fetch_turns
-from sparkmirror.pipeline.fetch.extents import Extents
+from sparkmirror.pipeline.fetch.extents import EXTENT_BYTES_MAX, Extents
 from sparkmirror.pipeline.fetch.plain_answers import PlainSession
 from sparkmirror.pipeline.produce import direct_buffer
 from sparkmirror.pipeline.produce import plain_turns as produce_turns
@@ -83,6 +84,8 @@ _BOARD_ENTRIES = (1, 2, 5, 1024)
 """A small board is full often: what finds no room goes as a row."""
 _PASSED_BYTES_MIN = (0, PASSED_BYTES_MIN)
 """All batches here are small: some histories have them go out as large ones do."""
+_EXTENT_BYTES_MAX = (256, EXTENT_BYTES_MAX)
+"""Extent rows come after each few answers in some histories."""
 _MOVES_SHARE = 0.3
 _MORE_TASKS_SHARE = 0.3
 _CORES = 4
@@ -450,6 +453,7 @@ def simulated(world: World, net: Network, kept: Kept | None = None) -> Iterator[
         (sparkmirror.pipeline.relay.ring, "RING_BYTES_MIN", ring_bytes),
         (sparkmirror.pipeline.relay.ring, "_allocate", lambda memory, _: allocate(memory, ring_bytes)),
         (sparkmirror.pipeline.relay.board, "ENTRIES", world.random.choice(_BOARD_ENTRIES)),
+        (extents, "EXTENT_BYTES_MAX", Random(f"extents of {world.seed}").choice(_EXTENT_BYTES_MAX)),
         (direct_buffer, "PASSED_BYTES_MIN", Random(f"batches of {world.seed}").choice(_PASSED_BYTES_MIN)),
     ]
     exchanged += _kept_numbers(kept) if kept is not None else []

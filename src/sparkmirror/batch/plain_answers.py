@@ -1,7 +1,7 @@
 """Reads a fetch answer that has nothing unusual, announces what it brings, and encodes what to ask next; compiled.
 
-What `pipeline.fetch.responses` does with the small answers of a mirror that has caught up, for all partitions of an
-answer in one call. The kernel takes an answer whole or leaves everything as it is, for Python. Called by
+What `pipeline.fetch.responses` does with answers that bring data and nothing else, for all partitions of an answer
+in one call. The kernel takes an answer whole or leaves everything as it is, for Python. Called by
 `pipeline.fetch.plain_answers`.
 
 Source: https://kafka.apache.org/protocol, FetchRequest and FetchResponse v15 to v18.
@@ -13,7 +13,6 @@ import numpy as np
 
 from sparkmirror.batch.compiled_numbers import big_endian, put_big_endian, put_little_endian, write_uvarint
 from sparkmirror.batch.header import AHEAD_MAX, CONTROL, HEADER_BYTES, LOG_OVERHEAD_BYTES
-from sparkmirror.batch.headers import MANY_BYTES_MIN
 from sparkmirror.batch.kernels import copy_bytes
 from sparkmirror.batch.machine_code import BYTES, INTEGER, INTEGERS, ROOM, TABLE, Bytes, Int64, Integers, kernel, part
 from sparkmirror.batch.session_rows import (
@@ -116,7 +115,7 @@ def _read_partition(
         return unusual
     size, at = _uvarint(buffer, at + 5, stop)
     behind = at + max(size - 1, np.int64(0))
-    if at < 0 or size > MANY_BYTES_MIN or behind >= stop or buffer[behind]:  # tagged fields
+    if at < 0 or behind >= stop or buffer[behind]:  # tagged fields
         return unusual
     found[_END] = end
     found[_START] = found[_STOP] = at

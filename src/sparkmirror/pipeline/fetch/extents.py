@@ -6,6 +6,8 @@ the next run does not continue it, goes as a row, and opens another one. Whateve
 extent rows, for what observes the query. Owned by `pipeline.fetch.responses`.
 """
 
+from typing import Final
+
 from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState
 from sparkmirror.pipeline.fetch.runs import Run
@@ -17,6 +19,10 @@ _End = tuple[int, int, int]
 """Where an extent ends: offset, leader epoch, and by `turns` in which log: a topic that was made again has another
 number."""
 _new_tuple = tuple.__new__
+
+
+EXTENT_BYTES_MAX: Final = 64 << 20
+"""When so much was announced, extent rows account for it at once, and not when their time has come."""
 
 
 class _Account:
@@ -61,12 +67,18 @@ class Extents:
         self._ring = ring
         self._ends: dict[int, _End] = {}
         self._unaccounted: dict[int, _Account] = {}
+        self._unaccounted_bytes = 0
         self.is_behind = False
         """Whether something was announced that is not noted here yet."""
 
     def __bool__(self) -> bool:
         """Whether something was announced that no extent row accounts for yet."""
         return bool(self._unaccounted) or self.is_behind
+
+    @property
+    def are_due(self) -> bool:
+        """Whether so much was announced that extent rows have to account for it."""
+        return self._unaccounted_bytes >= EXTENT_BYTES_MAX
 
     def open(self, fetch_state: PartitionFetchState, run: Run) -> None:
         """The run goes as a row."""
@@ -102,8 +114,9 @@ class Extents:
         if account is None:
             account = self._unaccounted[slot] = _Account(fetch_state.partition, run, turns)
         account.add(run, high_watermark, fetched_at_ms)
+        self._unaccounted_bytes += run.stop - run.start
 
     def take_rows(self) -> list[Row]:
         """The extent rows that account for what was announced since the last call."""
-        accounts, self._unaccounted = self._unaccounted, {}
+        accounts, self._unaccounted, self._unaccounted_bytes = self._unaccounted, {}, 0
         return [account.row() for account in accounts.values()]

@@ -19,7 +19,7 @@ from sparkmirror.pipeline.fetch.connection import FetchConnection, Frame
 from sparkmirror.pipeline.fetch.extents import Extents
 from sparkmirror.pipeline.fetch.fetch_session import PartitionKey
 from sparkmirror.pipeline.fetch.partitions import NO_SLOT, PartitionFetchState, Partitions
-from sparkmirror.pipeline.fetch.responses import ANNOUNCED_RESPONSE_BYTES_MAX, FetchResponseReader
+from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.fetch.runs import Run
 from sparkmirror.pipeline.relay.ring import Ring
 
@@ -159,8 +159,7 @@ class PlainAnswers:
 
     def take(self, node: int, connection: FetchConnection, frame: Frame) -> bool:
         """Take an answer; False if it is left to others: after `settle`."""
-        size = len(frame.buffer)
-        if size > ANNOUNCED_RESPONSE_BYTES_MAX or size > frame.asked_bytes or connection.link.is_far:
+        if len(frame.buffer) > frame.asked_bytes or connection.link.is_far:
             return False
         if self._response_reader.rows:  # they go first
             return False

@@ -26,6 +26,7 @@ from sparkmirror.batch.session_rows import (
     FOUND_COLUMNS,
     HEAD_BYTES,
     IS_ASKED,
+    LARGE,
     LEASES,
     PATIENT_NS,
     REQUEST_AT,
@@ -34,6 +35,7 @@ from sparkmirror.batch.session_rows import (
     SESSION_COLUMNS,
     SESSION_EPOCH,
     SHORTEST_NS,
+    TIME,
     USED,
 )
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -49,6 +51,8 @@ _ARENA_PARTS: Final = 8
 _LEASES: Final = 1024
 _TURNS_MIN: Final = 4
 """So many answers of all partitions fit into what is noted besides."""
+_OTHERS: Final = 32
+"""So many turns are Python's after an answer that all of the arena has no room for: large ones often come again."""
 _NS: Final = 1e9
 
 
@@ -67,6 +71,7 @@ class PlainTurns:
         self._answers = answers
         self._selector = selector
         self._limits = limits
+        self._others = 0
         is_possible = KEEPS_ORDER and clock is SYSTEM_CLOCK and ring.ring_bytes > 0
         self._is_possible = is_possible and isinstance(selector, selectors.EpollSelector)
 
@@ -75,6 +80,9 @@ class PlainTurns:
         of which an answer is here, whole or in part; None if this is no time for it, and nothing was done."""
         ring = self._ring
         if not (self._is_possible and self._answers.is_loaded and ring.announcer.is_listened_to):
+            return None
+        if self._others:
+            self._others -= 1
             return None
         sessions = self._answers.sessions_of(connections)
         talks = [connections[node].conversation(bytes_max, until) for node in sessions]
@@ -96,6 +104,8 @@ class PlainTurns:
                 self._selector.register(sock, selectors.EVENT_READ, node)
         if turns.announced:
             self._answers.note_announced()
+        elif turns.reason == LARGE:
+            self._others = _OTHERS
         nodes = list(sessions)
         for number in turns.unusual:
             self._answers.leave_to_others(nodes[number])
@@ -125,6 +135,7 @@ class _Turns:
         self._leases: list[int] = []
         self.unusual: list[int] = []
         self._bytes_max = 0
+        self.reason = TIME
 
     def _list(self, talks: Sequence[Conversation]) -> list[list[int]]:
         """The sessions' rows."""
@@ -152,13 +163,13 @@ class _Turns:
         others = [selector.fileno(), ring.call_writer, bytes_max, _ns(limits.rest_seconds), limits.half_rest_bytes]
         state = np.array([*arena, *counts, *others], np.int64)
         leases = np.empty(_LEASES + _TURNS_MIN * len(self._table), np.int64)
-        reason = take_turns(
+        self.reason = take_turns(
             ring.page, ring.bytes, ring.announcer.entries, self._table, self._found, self._rows, self._heads,
             self._frames, self._room, leases, state, np.zeros(WORDS, np.int64),
             BOARD_WORD, TAKEN_WORD, CALLS_WORD, _ns(until),
         )  # fmt: skip
         self._state, self._leases = state.tolist(), leases[: int(state[LEASES])].tolist()
-        if reason == ANSWER:
+        if self.reason == ANSWER:
             rows: list[list[int]] = self._rows.tolist()
             self.unusual = [number for number, row in enumerate(rows) if 0 < row[BODY_BYTES] == row[FILLED]]
 

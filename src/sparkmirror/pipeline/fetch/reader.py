@@ -108,9 +108,9 @@ class TaskReader:
         self._throttle.share_out(self._partitions, time.monotonic())
         while True:
             rows = self._response_reader.take_rows()
-            is_over = self._finished()
+            is_over, extents = self._finished(), self._response_reader.extents
             due = self._flushes.due(sum(row.records for row in rows) if rows else None, time.monotonic())
-            if due or (is_over and self._response_reader.extents):
+            if due or extents.are_due or (is_over and extents):
                 yield self._close(rows, due or 1)
                 self._flushes.note_given(time.monotonic())
             if is_over:

@@ -35,9 +35,6 @@ from sparkmirror.pipeline.relay.schema import FAULT, GAP, RUN, Row
 from sparkmirror.stored_json import encode
 
 INLINE_RESPONSE_BYTES_MAX = 32 << 10
-ANNOUNCED_RESPONSE_BYTES_MAX = 1 << 20
-"""A busy mirror that is caught up has answers of some 100 KB. Did they go as rows, they would come later than what is
-announced, the next would be larger, and so it would stay."""
 _BACKOFF_SECONDS = 0.3
 SMALL_BATCHES_MAX = 1_000_000
 _OFFSET_OUT_OF_RANGE = 1
@@ -56,7 +53,6 @@ class Answer(NamedTuple):
     leases: list[int]
     fetched_at_ms: int
     by_value: bool = False
-    is_small: bool = False
 
 
 class FetchResponseReader:
@@ -87,7 +83,7 @@ class FetchResponseReader:
         return rows
 
     def take_frame(self, node: int, connection: FetchConnection, frame: Frame, partitions: Partitions) -> None:
-        """Turn one response into rows; its region is lent, or free at once. Raises ProtocolError."""
+        """Turn one response into rows and announcements; its region is lent, or free at once. Raises ProtocolError."""
         leases: list[int] = []
         announced = self._ring.announcer.announced
         try:
@@ -96,12 +92,8 @@ class FetchResponseReader:
             if response.error:
                 self._take_refusal(node, response.error, partitions.by_key(node, by_id=connection.by_id).values())
                 return
-            size = len(frame.buffer)
-            answer = Answer(
-                frame.buffer, frame.region, leases, self._clock.time_ns() // 1_000_000,
-                by_value=size <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer,
-                is_small=size <= ANNOUNCED_RESPONSE_BYTES_MAX,
-            )  # fmt: skip
+            by_value = len(frame.buffer) <= INLINE_RESPONSE_BYTES_MAX or not self._ring.peer
+            answer = Answer(frame.buffer, frame.region, leases, self._clock.time_ns() // 1_000_000, by_value)
             fetch_states = partitions.by_key(node, by_id=connection.by_id)
             self._nothing_left = bool(response.partitions) or not response.throttle_ms
             for fetched in response.partitions:
@@ -119,20 +111,25 @@ class FetchResponseReader:
             if self._open_ends:
                 self._report_open_ends(partitions)
         finally:
-            if frame.region is not None:
-                self._ring.lend(frame.region, leases)
-            if self._ring.announcer.announced != announced:
-                self._ring.call()
+            self._lend(frame, leases, announced)
 
     def take_range(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, frame: Frame) -> None:
-        """Turn an answer of a read-ahead connection into rows, when it is its turn. Raises ProtocolError."""
+        """As `take_frame`, of an answer of a read-ahead connection, when it is its turn. Raises ProtocolError."""
         leases: list[int] = []
+        announced = self._ring.announcer.announced
         try:
             answer = Answer(frame.buffer, frame.region, leases, self._clock.time_ns() // 1_000_000)
             self._take_partition(fetch_state, fetched, answer)
         finally:
-            if frame.region is not None:
-                self._ring.lend(frame.region, leases)
+            self._lend(frame, leases, announced)
+
+    def _lend(self, frame: Frame, leases: list[int], announced: int) -> None:
+        """What was taken of an answer stays in the ring; the writer is called if more than `announced` entries are on
+        the board."""
+        if frame.region is not None:
+            self._ring.lend(frame.region, leases)
+        if self._ring.announcer.announced != announced:
+            self._ring.call()
 
     def _follow(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, answer: Answer) -> bool:
         """Announce what a partition brings that is followed and had nothing unusual lately: the short way of most
@@ -159,7 +156,7 @@ class FetchResponseReader:
         return True
 
     def _take_partition(self, fetch_state: PartitionFetchState, fetched: FetchedPartition, answer: Answer) -> None:
-        if answer.is_small and self._follow(fetch_state, fetched, answer):
+        if self._follow(fetch_state, fetched, answer):
             return
         if fetched.error or fetched.diverging_offset >= 0:
             self._take_error(fetch_state, fetched)
@@ -225,7 +222,7 @@ class FetchResponseReader:
         lease = None
         if answer.region is not None and run.stop > run.start:
             lease = answer.region + run.start
-        if lease is not None and answer.is_small and self._announce(fetch_state, run, high_watermark, lease, answer):
+        if lease is not None and self._announce(fetch_state, run, high_watermark, lease, answer):
             return
         payload = None
         if answer.by_value or answer.region is None:

@@ -1,4 +1,4 @@
-"""The board on the control page: by it a reader announces small answers to its writer, past Spark.
+"""The board on the control page: by it a reader announces answers to its writer, past Spark.
 
 An entry says where a run lies in the ring and which offsets it accounts for. What it leaves out, the run row said that
 opened the partition's extent (`pipeline.fetch.extents`): that row came through Spark. Entries are taken in order, and

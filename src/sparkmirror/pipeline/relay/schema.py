@@ -23,9 +23,9 @@ One row per *run*: the contiguous record batches of one topic-partition in one f
     target_topic    added by the flow's plan; null on all rows but runs
     padding         added by the flow's plan; null on all rows but flush
 
-A *run* row opens its partition's *extent*: small answers that continue it are announced to the writer in the control
-page (`pipeline.relay.board`), and an *extent* row accounts for those since the last batch of rows, within 5 s. Its
-`max_timestamp` and `fetched_at` are of the announced run that was oldest when it was fetched.
+A *run* row opens its partition's *extent*: answers that continue it are announced to the writer in the control page
+(`pipeline.relay.board`), and an *extent* row accounts for those since the last batch of rows, in 5 s or after 64 MiB.
+Its `max_timestamp` and `fetched_at` are of the announced run that was oldest when it was fetched.
 
 A *plan* row opens each task's stream and comes again whenever partitions are added; a *release* row says that no row of
 this partition follows; *fault* explains why a partition does not move, *order* is what the operator ordered of it.

@@ -99,6 +99,17 @@ def test_without_a_slot_a_listener_or_room_on_the_board_all_goes_as_rows(reader:
     assert (row.next_offset, row.records) == (10 + ENTRIES, ENTRIES), "only what is on the board was announced"
 
 
+def test_extent_rows_are_due_when_so_many_bytes_were_announced(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkmirror.pipeline.fetch.extents.EXTENT_BYTES_MAX", 100)
+    reader.extents.open(reader.fetch_state, run(0, 10))
+    assert reader.announce(run(10, 19))
+    assert not reader.extents.are_due
+    assert reader.announce(run(19, 20))
+    assert reader.extents.are_due
+    assert [row.bytes for row in reader.extents.take_rows()] == [100]
+    assert not reader.extents.are_due
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(-1, 2000), st.booleans()), max_size=30))
 def test_extent_rows_account_for_everything_once(pieces: list[tuple[int, int, bool]]) -> None:

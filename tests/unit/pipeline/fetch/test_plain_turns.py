@@ -250,6 +250,8 @@ def test_an_answer_that_is_too_large_for_the_arena_is_left_to_python(both: Both)
     announced, _ = both.hear(answer(wide, both.offsets))
     assert both.taken == 0
     assert len(announced) <= 2
+    both.ask()
+    assert both.turning.take_turns() is None, "the next ones are left to Python, too"
     both.settle()
 
 

@@ -1,6 +1,7 @@
 """Fetch responses become rows: runs, gaps and faults, and nothing is stepped over that is still to come."""
 
 import json
+import select
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -18,9 +19,7 @@ from sparkmirror.pipeline.fetch.connection import Frame
 from sparkmirror.pipeline.fetch.emptiness import EMPTY_ANSWERS_MIN, EMPTY_SECONDS
 from sparkmirror.pipeline.fetch.loss import judge_divergence
 from sparkmirror.pipeline.fetch.partitions import PartitionFetchState, Partitions
-from sparkmirror.pipeline.fetch.responses import (
-    FetchResponseReader,
-)
+from sparkmirror.pipeline.fetch.responses import FetchResponseReader
 from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.ring import Ring, RingPeer
 
@@ -370,14 +369,26 @@ def test_nothing_is_announced_while_rows_wait_to_be_given_to_spark(listened: Lis
     assert listened.hear() is None
 
 
-def test_large_answers_go_as_rows_and_what_continues_them_is_announced(
-    listened: Listened, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sparkmirror.pipeline.fetch.responses.ANNOUNCED_RESPONSE_BYTES_MAX", 64 << 10)
+@pytest.mark.parametrize("padding", [0, 40 << 10, 120 << 10])
+def test_answers_of_any_size_that_continue_a_row_are_announced(padding: int, listened: Listened) -> None:
     assert listened.answer(0) == ["run 0 0"]
     listened.response_reader.take_rows()
-    assert listened.answer(0, padding=64 << 10) == ["run 0 5"]
-    (row,) = listened.response_reader.take_rows()
-    assert row.lease is not None
+    assert listened.answer(0, padding=padding) == []
     assert listened.answer(0) == []
-    assert listened.hear() is not None
+    assert listened.hear() == (0, 5, bytes(encode_batch([(None, b"v" + bytes(padding))] * 5, base_offset=5)))
+    assert listened.hear() == (0, 10, bytes(encode_batch([(None, b"v")] * 5, base_offset=10)))
+
+
+def test_an_answer_that_was_read_ahead_is_announced_and_the_writer_is_called(listened: Listened) -> None:
+    assert listened.answer(0) == ["run 0 0"]
+    listened.response_reader.take_rows()
+    fetch_state, batch = listened.fetch_states[0], encode_batch([(None, b"v")] * 5, base_offset=5)
+    region = listened.ring.reserve(len(batch))
+    assert region is not None
+    listened.ring.slice(region, len(batch))[:] = batch
+    read = fetched(0, len(batch), readable=10)
+    assert not select.select([listened.writer.called], [], [], 0)[0]
+    listened.response_reader.take_range(fetch_state, read, Frame(listened.ring.slice(region, len(batch)), region))
+    assert listened.response_reader.take_rows() == []
+    assert listened.hear() == (0, 5, bytes(batch))
+    assert select.select([listened.writer.called], [], [], 0)[0]
