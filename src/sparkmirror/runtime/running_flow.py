@@ -16,6 +16,7 @@ from sparkmirror.control.commands import Slots, Stop, command_record
 from sparkmirror.errors import FencedError, RunReplaced, SparkMirrorError
 from sparkmirror.kafka.publish import publish
 from sparkmirror.ledger.positions import ALONE
+from sparkmirror.runtime.query_watch import QueryWatch
 from sparkmirror.runtime.reporter import FlowReporter
 from sparkmirror.sharing.group import FencedBy, ProcessGroup
 from sparkmirror.sync.offset_job import CheckpointLatency
@@ -80,6 +81,7 @@ class RunningFlow:
         self._restart_at = 0.0
         self._tables: JdbcTables | None = None
         self.query: StreamingQuery | None = None
+        self._query_watch: QueryWatch | None = None
 
     def start(self, spark: "SparkSession") -> None:
         """A fresh checkpoint each time: with an old one, Spark would replay the old plan.
@@ -111,6 +113,7 @@ class RunningFlow:
             reason = reason_of(str(problem))
             hint = f"Spark's own files are in {self._scratch.parent}; TMPDIR chooses another place."
             raise SparkMirrorError(f"{self.flow.name}: Spark did not start the query: {reason}", hint) from None
+        self._query_watch = QueryWatch(self.query)
         self.reporter.tell(FlowState.RUNNING)
 
     def _runs(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
@@ -156,7 +159,7 @@ class RunningFlow:
             if time.monotonic() >= self._restart_at:
                 self._start_again(spark)
             return False
-        if self.query.isActive:
+        if self._query_watch is None or not self._query_watch.is_due or self.query.isActive:
             return False
         problem = self.query.exception()
         if problem is None:

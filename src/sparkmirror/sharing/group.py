@@ -54,9 +54,9 @@ from sparkmirror.sharing.same_machine import Predecessors, is_dead_neighbour, ow
 
 log = logging.getLogger(__name__)
 
-_HEARTBEAT_SECONDS = 1.0
-"""One heartbeat costs 2 ms of CPU over two threads. While this process runs all tasks, only a process that joins waits
-for its next heartbeat."""
+_HEARTBEAT_SECONDS = 3.0
+"""As `heartbeat.interval.ms` of a consumer is by default. One costs 2 ms of CPU over two threads. While this process
+runs all tasks, only a process that joins waits for its next heartbeat."""
 _SHARED_HEARTBEAT_SECONDS = 0.2
 """The interval while other processes run some of the tasks: when one leaves, its tasks stand still until the next
 heartbeat of this process."""
