@@ -91,6 +91,10 @@ class ForkServer:
         """Loads what Spark's Python processes need, and starts the server; `decodes` where records pass Spark. Without
         the server, who asks gets a Python."""
         load((*_MODULES, *_MODULES_OF_RECORDS) if decodes else _MODULES)
+        if decodes:
+            from sparkmirror.batch.machine_code import leave_linker
+
+            leave_linker()
         watched, self._lifeline = os.pipe()
         with suppress(OSError):
             self._pid = os.fork()

@@ -20,6 +20,8 @@ from sparkmirror.spark.fork_server import ForkServer
 from sparkmirror.spark.process_title import set_title
 
 SECONDS_MAX = 60.0
+LINKER_BYTES_MAX = 12 << 20
+"""Of 46 MB that linking brings into memory."""
 
 DRIVER = """
 import sys
@@ -81,9 +83,12 @@ def tell(python: Path, directory: Path) -> dict[str, object]:
 
 def test_what_decodes_records_is_loaded_once_for_all(tmp_path: Path) -> None:
     """Else each reader and writer links the kernels, and imports what else decodes records."""
-    with driver(tmp_path, "records") as (_, python):
+    with driver(tmp_path, "records") as (process, python):
         told = tell(python, tmp_path)
+        linker = [one.rss for one in process.memory_maps() if "libllvmlite" in one.path]
     assert told["kernels"]
+    assert linker, "what the kernels were linked by is mapped"
+    assert sum(linker) < LINKER_BYTES_MAX, "and is not in memory any more"
     assert told["threads"] == 1, "a lock that another thread held would be held for ever"
     with driver(tmp_path) as (_, python):
         assert not tell(python, tmp_path)["kernels"]
