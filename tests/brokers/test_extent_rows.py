@@ -28,6 +28,7 @@ def test_extent_rows_of_a_backlog_come_before_their_time(
     source: Admin, source_cluster: KafkaCluster, target_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flushes, "_FLUSH_SECONDS", inf)
+    monkeypatch.setattr(flushes, "_IDLE_FLUSH_SECONDS", inf)
     monkeypatch.setattr(extents, "EXTENT_BYTES_MAX", 10 * RECORD_BYTES)
     alias, topic = f"A{uuid4().hex[:12]}", f"backlog-{uuid4().hex[:12]}"
     source.create_topics([NewTopic(topic, 1, 1)])

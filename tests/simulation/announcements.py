@@ -1,4 +1,4 @@
-"""Faults between a small answer that a reader has announced on the board, and the extent row that accounts for it.
+"""Faults between an answer that a reader has announced on the board, and the extent row that accounts for it.
 
 What is announced reaches the writer, and the target, past Spark; its row comes up to five seconds later. Who ends or
 sleeps in between leaves records on the target that no row has said anything of. And a driver that ends alone: its tasks

@@ -12,7 +12,7 @@ from tests.simulation.scripts import Script
 
 
 def _mirrored(seed: int) -> AbstractContextManager[Scene]:
-    """A mirror of one partition that has caught up: small answers are announced."""
+    """A mirror of one partition that has caught up: answers are announced."""
     return played(Script(seed, False, False, False, 1, 1, 600, 100.0, ()), 5.0)
 
 

@@ -90,6 +90,10 @@ def _powers() -> NDArray[np.uint32]:
 _ZERO_BYTES: Final = _powers()
 
 
+_TOTAL_BYTES_MAX: Final = (1 << len(_ZERO_BYTES)) - 1
+"""Of a batch: beyond, `_behind_zeros` has no power."""
+
+
 @part
 def _behind_zeros(change: np.uint32, zeros: Int64) -> np.uint32:
     """What a checksum's change becomes where so many bytes that are the same follow."""
@@ -170,7 +174,11 @@ def _pass(memory: Bytes, at: Int64, row: Integers) -> Int64:
     """The run is one batch: as `DirectBuffer.hand_on` and `batch.header.stamp`."""
     total = row[SIZE]
     attributes = np.int64(memory[at + ATTRIBUTES_AT + 1])
-    if total > row[BYTES_MAX] or attributes & DELETE_HORIZON or attributes & CODEC_MASK >= _CODECS:
+    if (
+        total > min(row[BYTES_MAX], _TOTAL_BYTES_MAX)
+        or attributes & DELETE_HORIZON
+        or attributes & CODEC_MASK >= _CODECS
+    ):
         return np.int64(REFUSED)
     base, codec = big_endian(memory, at, 8), attributes & CODEC_MASK
     if base < row[FIRST_OFFSET]:

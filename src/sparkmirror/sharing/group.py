@@ -50,16 +50,11 @@ from sparkmirror.sharing.assignment import (
     plan_shares,
 )
 from sparkmirror.sharing.flow_share import FlowShare
+from sparkmirror.sharing.heartbeats import RECOVER_SECONDS, SHARED_HEARTBEAT_SECONDS, lone_heartbeat_seconds
 from sparkmirror.sharing.same_machine import Predecessors, is_dead_neighbour, own_mark
 
 log = logging.getLogger(__name__)
 
-_HEARTBEAT_SECONDS = 3.0
-"""As `heartbeat.interval.ms` of a consumer is by default. One costs 2 ms of CPU over two threads. While this process
-runs all tasks, only a process that joins waits for its next heartbeat."""
-_SHARED_HEARTBEAT_SECONDS = 0.2
-"""The interval while other processes run some of the tasks: when one leaves, its tasks stand still until the next
-heartbeat of this process."""
 _FENCED_AT_ONCE = 16
 _POLL_SECONDS = 0.05
 _NEIGHBOURS_SECONDS = 0.2
@@ -188,7 +183,7 @@ class ProcessGroup:
                 self._recover(problem)
             except Exception as problem:  # a thread that ended here would neither take tasks nor let them go
                 self._recover(SparkMirrorError(describe_unexpected(problem)))
-            self._wake.wait(_POLL_SECONDS if self._awaits_planner() else to_the_second(self._heartbeat_seconds()))
+            self._wake.wait(self._pause_seconds())
             self._wake.clear()
         if self._membership is not None:
             with suppress(SparkMirrorError):
@@ -196,6 +191,12 @@ class ProcessGroup:
             with suppress(SparkMirrorError):
                 self._membership.leave()
         self._open.close()
+
+    def _pause_seconds(self) -> float:
+        if self._awaits_planner():
+            return _POLL_SECONDS
+        seconds = self._heartbeat_seconds()
+        return to_the_second(min(seconds, RECOVER_SECONDS) if self._last_problem else seconds)
 
     def _send_final_shares(self, membership: Membership) -> None:
         for flow_share in self._flow_shares.values() if self._have_ended else ():
@@ -229,7 +230,7 @@ class ProcessGroup:
                 len(flow_share.assignment.tasks) == flow_share.flow.tasks_max
                 for flow_share in self._flow_shares.values()
             )
-        return _HEARTBEAT_SECONDS if is_whole else _SHARED_HEARTBEAT_SECONDS
+        return lone_heartbeat_seconds(self._session_timeout_ms) if is_whole else SHARED_HEARTBEAT_SECONDS
 
     def _connect(self) -> Membership:
         if self._admin is None:

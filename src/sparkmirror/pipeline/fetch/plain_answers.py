@@ -1,4 +1,4 @@
-"""Answers of a mirror that has caught up: taken whole by compiled code (`batch.plain_answers`).
+"""Answers that bring data and nothing else: taken whole by compiled code (`batch.plain_answers`).
 
 It announces what they bring, and encodes the next request. Meanwhile the positions of the partitions are in a table
 that it reads and writes; `settle` brings them back to where all else of a reader looks for them, and must come before

@@ -52,7 +52,7 @@ _LEASES: Final = 1024
 _TURNS_MIN: Final = 4
 """So many answers of all partitions fit into what is noted besides."""
 _OTHERS: Final = 32
-"""So many turns are Python's after an answer that all of the arena has no room for: large ones often come again."""
+"""So many turns are Python's after one that found nothing but an answer without room for it: those often come again."""
 _NS: Final = 1e9
 
 

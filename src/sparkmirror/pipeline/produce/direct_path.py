@@ -111,9 +111,10 @@ class DirectPath:
         if not (self._ready.is_loaded and place.buffer.may_be_made):
             self._by_python += 1
             return self._add(place, run)
-        if run.records > 1:
+        asked = place.buffer.asked(run)
+        if run.records > 1 and run.size <= asked.joined_bytes_max:
             self._joined_bytes += run.size
-        self._gathered.append(_Gathered(place, run, place.buffer.asked(run)))
+        self._gathered.append(_Gathered(place, run, asked))
         return True
 
     def take_row(self, row: Delivery) -> bool:

@@ -9,8 +9,8 @@ region is free again (`pipeline.relay.regions`) when the writer has given all it
 completion queue of the control page. That is the backpressure: no free region, no reading from the socket (invariant
 9).
 
-Control page: 64-bit words written by one side only (aligned, hence not torn), and behind them the board of small
-answers (`pipeline.relay.board`). Created by `pipeline.fetch.reader`, opened by `pipeline.produce.writer`.
+Control page: 64-bit words written by one side only (aligned, hence not torn), and behind them the board
+(`pipeline.relay.board`). Created by `pipeline.fetch.reader`, opened by `pipeline.produce.writer`.
 """
 
 import contextlib

@@ -35,7 +35,7 @@ from sparkmirror.batch import fetch_turns
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.kafka.wire.link import Link
 from sparkmirror.pipeline.fetch import connection as fetch_connection
-from sparkmirror.pipeline.fetch import plain_answers
+from sparkmirror.pipeline.fetch import plain_answers, plain_turns
 from sparkmirror.pipeline.fetch.connection import FetchConnection, FetchLimits
 from sparkmirror.pipeline.fetch.partitions import Partitions
 from sparkmirror.pipeline.fetch.plain_answers import PlainAnswers
@@ -156,7 +156,9 @@ def both() -> Iterator[Both]:
 def test_whatever_a_broker_answers_both_say_ask_and_tell_the_same(
     steps: list[tuple[dict[int, Told], bool]], others: int
 ) -> None:
-    play(Both(), steps, others)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain_turns, "_OTHERS", others)
+        play(Both(), steps, others)
 
 
 def test_plain_answers_are_taken_announced_and_followed_by_the_next_question(both: Both) -> None:
