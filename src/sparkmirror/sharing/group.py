@@ -246,6 +246,7 @@ class ProcessGroup:
         process meanwhile, it learns so when it reaches the cluster again."""
         self._open.close()
         self._admin = self._publisher = self._tail = None
+        self._heartbeat_at = 0.0  # the next one is due at once: the session goes on
         self._refused = problem
         if str(problem) != self._last_problem:
             self._last_problem = str(problem)

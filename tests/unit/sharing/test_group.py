@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.flows import flow_of
 
-from sparkmirror.errors import AuthorizationFailed
+from sparkmirror.errors import AuthorizationFailed, SparkMirrorError
 from sparkmirror.sharing import group
 from sparkmirror.sharing.flow_share import FlowShare
 from sparkmirror.sharing.group import ProcessGroup
@@ -24,3 +24,20 @@ def test_an_unexpected_problem_is_tried_again_as_any_other(monkeypatch: pytest.M
     process_group.start()
     process_group.wait_until_joined(SECONDS_MAX)
     assert process_group.is_alone and not problems
+
+
+def test_a_heartbeat_that_failed_is_due_again_at_once() -> None:
+    class Member:
+        asked = 0
+
+        def heartbeat(self) -> bool:
+            self.asked += 1
+            return True
+
+    process_group, member = ProcessGroup([FlowShare(flow_of(), "same", 0)], "mm2"), Member()
+    beat: Any = process_group._heartbeat
+    assert beat(member) and beat(member)
+    assert member.asked == 1, "its time has not come again"
+    process_group._recover(SparkMirrorError("the coordinator is silent"))
+    assert beat(member)
+    assert member.asked == 2
