@@ -37,7 +37,7 @@ _HOT_CODE: Final = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )  # fmt: skip
 """Ten times Java's own: what runs for each record gets there within a second, and what Spark starts with does not. By
-Java's own thresholds that compiler took a quarter of two cores while a copy began."""
+Java's own thresholds that compiler took a sixth of two cores while a copy began."""
 _RECORDS_OPTIONS: Final = (
     "-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false", *_HOT_CODE
 )  # fmt: skip
