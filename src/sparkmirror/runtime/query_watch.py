@@ -20,7 +20,7 @@ class QueryWatch:
     """Of one query, from its start on."""
 
     def __init__(self, query: "StreamingQuery", clock: Clock = SYSTEM_CLOCK) -> None:
-        self._query = query
+        self.query = query
         self._clock = clock
         self._look_at = 0.0
         self._has_ended = threading.Event()
@@ -28,7 +28,7 @@ class QueryWatch:
 
     def _await_end(self) -> None:
         with suppress(Exception):  # of the query, which `RunningFlow.poll` asks for it, or of a JVM that is gone
-            self._query.awaitTermination()
+            self.query.awaitTermination()
         self._has_ended.set()
 
     @property

@@ -80,8 +80,7 @@ class RunningFlow:
         self._failures = 0
         self._restart_at = 0.0
         self._tables: JdbcTables | None = None
-        self.query: StreamingQuery | None = None
-        self._query_watch: QueryWatch | None = None
+        self._watch: QueryWatch | None = None
 
     def start(self, spark: "SparkSession") -> None:
         """A fresh checkpoint each time: with an old one, Spark would replay the old plan.
@@ -108,12 +107,12 @@ class RunningFlow:
         checkpoint = (self._scratch / uuid.uuid4().hex[:12]).as_uri()
         writer = self._records(spark, checkpoint) if self.flow.transforms.steps else self._runs(spark, checkpoint)
         try:
-            self.query = (writer.trigger(availableNow=True) if self._once else writer).start()
+            query = (writer.trigger(availableNow=True) if self._once else writer).start()
         except (Py4JJavaError, PySparkException) as problem:
             reason = reason_of(str(problem))
             hint = f"Spark's own files are in {self._scratch.parent}; TMPDIR chooses another place."
             raise SparkMirrorError(f"{self.flow.name}: Spark did not start the query: {reason}", hint) from None
-        self._query_watch = QueryWatch(self.query)
+        self._watch = QueryWatch(query)
         self.reporter.tell(FlowState.RUNNING)
 
     def _runs(self, spark: "SparkSession", checkpoint: str) -> "DataStreamWriter":
@@ -130,6 +129,11 @@ class RunningFlow:
             self._tables = JdbcTables(self.flow, self._scratch / f"tables-{uuid.uuid4().hex[:12]}")
         flow = self._tables.ready(spark)
         return query_records(spark, self._config_text, flow, self.run, checkpoint, self.process)
+
+    @property
+    def query(self) -> "StreamingQuery | None":
+        """None before it starts, and between a failure and the next start."""
+        return None if self._watch is None else self._watch.query
 
     @property
     def tasks(self) -> Collection[int]:
@@ -153,22 +157,22 @@ class RunningFlow:
             return self._judge_fencing()
         if self._is_of_another_run:
             self._end_query()
-            self.query = None
+            self._watch = None
             self._restart_at = 0.0
-        if self.query is None:
+        if self._watch is None:
             if time.monotonic() >= self._restart_at:
                 self._start_again(spark)
             return False
-        if self._query_watch is None or not self._query_watch.is_due or self.query.isActive:
+        if not self._watch.is_due or self._watch.query.isActive:
             return False
-        problem = self.query.exception()
+        problem = self._watch.query.exception()
         if problem is None:
             return True
         reason = reason_of(str(problem))
         if any(name in str(problem) for name in _FENCED):
             self._fenced_at, self._is_replaced = time.monotonic(), RunReplaced.__name__ in str(problem)
             return self._judge_fencing()
-        self.query = None
+        self._watch = None
         self._back_off(reason)
         return False
 
@@ -191,7 +195,7 @@ class RunningFlow:
             by = group.fenced_by(self.flow.name, self._started_at, self._fenced_at)
         if by is FencedBy.GROUP:
             self._fenced_at = 0.0
-            self.query = None
+            self._watch = None
             self._restart_at = time.monotonic() + _RESTART_SECONDS
         elif by is FencedBy.OTHERS:
             raise FencedError(f"{self.flow.name}: another instance has taken over this flow.", "Run it only once.")
@@ -245,9 +249,9 @@ class RunningFlow:
         self._end_query()
 
     def _end_query(self) -> None:
-        if self.query is not None:
+        if self._watch is not None:
             with suppress(Exception):
-                self.query.stop()
+                self._watch.query.stop()
 
 
 def reason_of(text: str) -> str:

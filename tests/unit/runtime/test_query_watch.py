@@ -23,14 +23,10 @@ class Query:
             raise self._error
 
 
-def watch_of(query: Any, clock: ManualClock) -> QueryWatch:
-    return QueryWatch(query, clock)
-
-
 @pytest.mark.parametrize("error", [None, RuntimeError("the task failed"), OSError("the JVM is gone")])
 def test_the_jvm_is_asked_as_soon_as_a_query_has_ended_and_each_time_from_then_on(error: Exception | None) -> None:
-    query, clock = Query(error), ManualClock()
-    watch = watch_of(query, clock)
+    query: Any = Query(error)
+    watch = QueryWatch(query, ManualClock())
     assert watch.is_due, "nothing is known yet"
     assert not watch.is_due
     query.ended.set()
@@ -39,8 +35,9 @@ def test_the_jvm_is_asked_as_soon_as_a_query_has_ended_and_each_time_from_then_o
 
 
 def test_while_a_query_runs_the_jvm_is_asked_every_five_seconds() -> None:
-    query, clock = Query(), ManualClock()
-    watch = watch_of(query, clock)
+    query: Any = Query()
+    clock = ManualClock()
+    watch = QueryWatch(query, clock)
     asked = 0
     for _ in range(21):
         asked += watch.is_due

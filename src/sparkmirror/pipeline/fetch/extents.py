@@ -15,14 +15,12 @@ from sparkmirror.pipeline.relay.board import Announcement
 from sparkmirror.pipeline.relay.ring import Ring
 from sparkmirror.pipeline.relay.schema import EXTENT, Row
 
+EXTENT_BYTES_MAX: Final = 64 << 20
+"""When so much was announced, extent rows account for it at once, and not when their time has come."""
 _End = tuple[int, int, int]
 """Where an extent ends: offset, leader epoch, and by `turns` in which log: a topic that was made again has another
 number."""
 _new_tuple = tuple.__new__
-
-
-EXTENT_BYTES_MAX: Final = 64 << 20
-"""When so much was announced, extent rows account for it at once, and not when their time has come."""
 
 
 class _Account:

@@ -35,7 +35,6 @@ from sparkmirror.batch.session_rows import (
     SESSION_COLUMNS,
     SESSION_EPOCH,
     SHORTEST_NS,
-    TIME,
     USED,
 )
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
@@ -98,13 +97,13 @@ class PlainTurns:
         for sock in sockets.values():
             self._selector.unregister(sock)
         try:
-            turns.take(self._selector, bytes_max, self._limits, until)
+            reason = turns.take(self._selector, bytes_max, self._limits, until)
         finally:
             for node, sock in sockets.items():
                 self._selector.register(sock, selectors.EVENT_READ, node)
         if turns.announced:
             self._answers.note_announced()
-        elif turns.reason == LARGE:
+        elif reason == LARGE:
             self._others = _OTHERS
         nodes = list(sessions)
         for number in turns.unusual:
@@ -135,7 +134,6 @@ class _Turns:
         self._leases: list[int] = []
         self.unusual: list[int] = []
         self._bytes_max = 0
-        self.reason = TIME
 
     def _list(self, talks: Sequence[Conversation]) -> list[list[int]]:
         """The sessions' rows."""
@@ -151,8 +149,8 @@ class _Turns:
         assert len(rows[0]) == SESSION_COLUMNS, "a number for each column"
         return rows
 
-    def take(self, selector: selectors.BaseSelector, bytes_max: int, limits: FetchLimits, until: float) -> None:
-        """Until then, or something unusual comes."""
+    def take(self, selector: selectors.BaseSelector, bytes_max: int, limits: FetchLimits, until: float) -> int:
+        """Until then, or something unusual comes. Returns why they ended."""
         from sparkmirror.batch.fetch_turns import take_turns
         from sparkmirror.batch.system_calls import WORDS
 
@@ -163,15 +161,16 @@ class _Turns:
         others = [selector.fileno(), ring.call_writer, bytes_max, _ns(limits.rest_seconds), limits.half_rest_bytes]
         state = np.array([*arena, *counts, *others], np.int64)
         leases = np.empty(_LEASES + _TURNS_MIN * len(self._table), np.int64)
-        self.reason = take_turns(
+        reason: int = take_turns(
             ring.page, ring.bytes, ring.announcer.entries, self._table, self._found, self._rows, self._heads,
             self._frames, self._room, leases, state, np.zeros(WORDS, np.int64),
             BOARD_WORD, TAKEN_WORD, CALLS_WORD, _ns(until),
         )  # fmt: skip
         self._state, self._leases = state.tolist(), leases[: int(state[LEASES])].tolist()
-        if self.reason == ANSWER:
+        if reason == ANSWER:
             rows: list[list[int]] = self._rows.tolist()
             self.unusual = [number for number, row in enumerate(rows) if 0 < row[BODY_BYTES] == row[FILLED]]
+        return reason
 
     @property
     def announced(self) -> int:
