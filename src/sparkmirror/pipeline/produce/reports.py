@@ -49,6 +49,7 @@ class Reports:
         self._task_told = b""
         self._task_told_at = 0.0
         self._told_about: tuple[object, ...] = ()
+        self._is_behind = False
 
     def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
         """The due records; with `final`, at the end of the epoch, all that changed. `problem` is the task's with the
@@ -60,16 +61,19 @@ class Reports:
         if not (reports or final or about != self._told_about) and self._rests():
             return []
         self._told_about, self._task_told_at = about, self._clock.monotonic()
-        key, value = encode_record(self._source_alias, metrics.status(problem, plan.generation))
+        status = metrics.status(problem, plan.generation)
+        self._is_behind = status.lag_records > 0
+        key, value = encode_record(self._source_alias, status)
         if value != self._task_told:
             self._task_told = value
             reports.append(Report(key, value, self._forget_task))
         return reports
 
     def _rests(self) -> bool:
-        """Whether nothing but heartbeats has passed, and the task was reported lately."""
-        is_told = self._clock.monotonic() - self._task_told_at < _HEARTBEATS_SECONDS
-        return is_told and all(looks_like_heartbeats(where.topic) for where in self._task_metrics.touched)
+        """Whether nothing but heartbeats has passed, and the task was reported lately as one that is not behind."""
+        if self._is_behind or self._clock.monotonic() - self._task_told_at >= _HEARTBEATS_SECONDS:
+            return False
+        return all(looks_like_heartbeats(where.topic) for where in self._task_metrics.touched)
 
     def _forget_task(self) -> None:
         self._task_told, self._task_told_at = b"", 0.0

@@ -110,6 +110,16 @@ def test_what_becomes_of_a_task_is_reported_at_once_between_heartbeats() -> None
     assert task.board.status().lost_records == 3
 
 
+def test_a_task_that_is_behind_is_reported_each_second_though_nothing_passes() -> None:
+    task = Task(1)
+    task.arrive(ORDERS[0], 0, 10, task.now_ms)
+    task.tell()
+    assert task.board.tasks[0].stalled_since_ms == task.now_ms
+    task.task_metrics.limited_ms += 500
+    task.tell()
+    assert task.board.tasks[0].stalled_since_ms is None, "its own limit holds it back"
+
+
 def test_it_is_reported_whether_offsets_are_kept() -> None:
     task = Task(2)
     task.buffers[ORDERS[0]] = AlignedBuffer(ORDERS[0], ORDERS[0], 0, 0)
