@@ -115,17 +115,17 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
     source: str | None = None
 
     def format_remote_topic(self, source: str, topic: str) -> str:
-        if looks_like_heartbeats(topic):
+        if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.format_remote_topic(self, source, topic)
         return topic
 
     def topic_source(self, topic: str) -> str | None:
-        if looks_like_heartbeats(topic):
+        if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.topic_source(self, topic)
         return self.source
 
     def upstream_topic(self, topic: str) -> str | None:
-        if looks_like_heartbeats(topic):
+        if _looks_like_heartbeats(topic):
             return DefaultReplicationPolicy.upstream_topic(self, topic)
         return topic
 
@@ -174,5 +174,5 @@ def added_prefix(policy: ReplicationPolicy, source: str) -> str:
     return policy.format_remote_topic(source, "") if type(policy) is DefaultReplicationPolicy else ""
 
 
-def looks_like_heartbeats(topic: str) -> bool:
+def _looks_like_heartbeats(topic: str) -> bool:
     return topic.endswith(HEARTBEATS_TOPIC)

@@ -1,5 +1,5 @@
 """Decides which status records are due: the task's own if it changed, and those of changed partitions, each every two
-seconds at most, and at most a hundred a second. While nothing but heartbeats passes, every five seconds do.
+seconds at most, and at most a hundred a second.
 
 With ten thousand busy partitions each is reported from time to time, at the same cost; a change of state is reported at
 once. Owned by `pipeline.produce.produce_task`, stored by `pipeline.produce.progress`.
@@ -13,12 +13,9 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.task_metrics import PartitionMetrics, TaskMetrics
 from sparkmirror.pipeline.relay.plan_row import PlanRow
-from sparkmirror.policy.naming import looks_like_heartbeats
 from sparkmirror.telemetry.records import PartitionRecord, PartitionState, encode_record
 
 _SECONDS: Final = 2.0
-_HEARTBEATS_SECONDS: Final = 5.0
-"""A status record each second, of one heartbeat, cost an idle mirror's driver more than the heartbeat itself."""
 _RECORDS_MAX: Final = 100
 """In a flush, of which there is one a second: about 30 kB."""
 
@@ -47,36 +44,19 @@ class Reports:
         self._source_alias = source_alias
         self._told: dict[TopicPartition, tuple[PartitionState, str]] = {}
         self._task_told = b""
-        self._task_told_at = 0.0
-        self._told_about: tuple[object, ...] = ()
-        self._is_behind = False
 
     def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
         """The due records; with `final`, at the end of the epoch, all that changed. `problem` is the task's with the
         target."""
-        metrics = self._task_metrics
-        metrics.settle()
+        key, value = encode_record(self._source_alias, self._task_metrics.status(problem, plan.generation))
         reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
-        about = problem, plan.generation, len(metrics.meters), metrics.gaps
-        if not (reports or final or about != self._told_about) and self._rests():
-            return []
-        self._told_about, self._task_told_at = about, self._clock.monotonic()
-        status = metrics.status(problem, plan.generation)
-        self._is_behind = status.lag_records > 0
-        key, value = encode_record(self._source_alias, status)
         if value != self._task_told:
             self._task_told = value
             reports.append(Report(key, value, self._forget_task))
         return reports
 
-    def _rests(self) -> bool:
-        """Whether nothing but heartbeats has passed, and the task was reported lately as one that is not behind."""
-        if self._is_behind or self._clock.monotonic() - self._task_told_at >= _HEARTBEATS_SECONDS:
-            return False
-        return all(looks_like_heartbeats(where.topic) for where in self._task_metrics.touched)
-
     def _forget_task(self) -> None:
-        self._task_told, self._task_told_at = b"", 0.0
+        self._task_told = b""
 
     def _due_partitions(self, plan: PlanRow, *, in_transactions: bool, final: bool) -> list[Report]:
         now = self._clock.monotonic()
@@ -107,8 +87,7 @@ class Reports:
             if len(chosen) >= _RECORDS_MAX:
                 break
             meter = meters.get(where)
-            pause = _HEARTBEATS_SECONDS if looks_like_heartbeats(where.topic) else _SECONDS
-            if where not in changed and (meter is None or now - meter.told_at >= pause):
+            if where not in changed and (meter is None or now - meter.told_at >= _SECONDS):
                 chosen.append(where)
         return chosen
 

@@ -14,11 +14,6 @@ from sparkmirror.clock import SYSTEM_CLOCK, Clock
 FILLING_SECONDS: Final = 0.5
 """So long others wait for memory behind a region that is being filled, before it has to leave the ring."""
 
-_LIGHT_PARTS: Final = 16
-_USED_PARTS: Final = 8
-"""While no more than the one part of the ring is taken, no more than the other is used: a mirror that has caught up
-goes through a few megabytes again and again, which stay in the processor's cache, instead of through all of them."""
-
 
 class Filler(Protocol):
     """What fills a region bit by bit, and may have to leave it."""
@@ -56,8 +51,10 @@ class Regions:
     def reserve(self, size: int, filler: Filler | None = None) -> int | None:
         """A contiguous region of `size` bytes, as the position of its first byte; None while there is no room. Without
         a `filler` it is filled at once."""
-        tail = self._regions[0].start if self._regions else self._head
-        start = self._begin(size, self._head - tail)
+        head = self._head
+        room_to_end = self.ring_bytes - head % self.ring_bytes if self.ring_bytes else 0
+        start = head if size <= room_to_end else head + room_to_end
+        tail = self._regions[0].start if self._regions else head
         if not self._regions:
             tail = start
         if start + size - tail > self.ring_bytes:
@@ -65,14 +62,6 @@ class Regions:
         self._regions.append(_Region(start, start + size, filler))
         self._head = start + size
         return start
-
-    def _begin(self, size: int, taken: int) -> int:
-        """Where a region begins while so many bytes are taken: behind the last one, or at the ring's beginning."""
-        offset = self._head % self.ring_bytes if self.ring_bytes else 0
-        is_light = max(size, taken) <= self.ring_bytes // _LIGHT_PARTS
-        if self.ring_bytes - offset < size or (is_light and offset >= self.ring_bytes // _USED_PARTS):
-            return self._head + self.ring_bytes - offset
-        return self._head
 
     def lend(self, region: int, leases: list[int]) -> None:
         """Declare the leases of a region that was filled; without any it is free at once."""

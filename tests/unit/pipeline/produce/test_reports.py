@@ -4,9 +4,7 @@ import pytest
 from tests.manual_clock import ManualClock
 
 from sparkmirror.batch.records import Record, encode_batch
-from sparkmirror.ledger.gaps import Gap
 from sparkmirror.model import TopicPartition
-from sparkmirror.pipeline.fetch.loss import RETENTION
 from sparkmirror.pipeline.produce.aligned_buffer import AlignedBuffer
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
 from sparkmirror.pipeline.produce.delivery import Delivery
@@ -75,49 +73,6 @@ def test_an_idle_task_tells_of_its_partitions_once_and_then_beats() -> None:
     assert len(task.tell()) == 4
     assert sum(len(task.tell()) for _ in range(20)) == 2
     assert task.told().state is PartitionState.RUNNING
-
-
-def test_heartbeats_alone_are_reported_every_five_seconds_and_other_records_at_once() -> None:
-    task = Task(1)
-    heartbeats = TopicPartition("A.heartbeats", 0)
-    task.buffers[heartbeats] = PartitionBuffer(heartbeats, heartbeats, 0, 0)
-    task.task_metrics.assigned(heartbeats)
-    task.tell(0.0)
-
-    def beat(at: int) -> int:
-        task.arrive(heartbeats, at, at + 1, task.now_ms)
-        task.acknowledge(heartbeats, task.now_ms)
-        return len(task.tell())
-
-    reports = [beat(at) for at in range(20)]
-    assert [at for at, count in enumerate(reports, 1) if count] == [5, 10, 15, 20]
-    assert task.told(heartbeats).records == task.board.status().records == 20
-    task.arrive(ORDERS[0], 0, 1, task.now_ms)
-    task.acknowledge(ORDERS[0], task.now_ms)
-    beat(20)
-    assert (task.told().records, task.board.status().records) == (1, 22)
-
-
-def test_what_becomes_of_a_task_is_reported_at_once_between_heartbeats() -> None:
-    task = Task(1)
-    task.tell()
-    assert task.tell() == []
-    task.task_metrics.released(ORDERS[0])
-    task.tell()
-    assert task.board.status().partitions == 0
-    task.task_metrics.lost(Gap(ORDERS[0], RETENTION, 0, 3, "skipped", task.now_ms))
-    task.tell()
-    assert task.board.status().lost_records == 3
-
-
-def test_a_task_that_is_behind_is_reported_each_second_though_nothing_passes() -> None:
-    task = Task(1)
-    task.arrive(ORDERS[0], 0, 10, task.now_ms)
-    task.tell()
-    assert task.board.tasks[0].stalled_since_ms == task.now_ms
-    task.task_metrics.limited_ms += 500
-    task.tell()
-    assert task.board.tasks[0].stalled_since_ms is None, "its own limit holds it back"
 
 
 def test_it_is_reported_whether_offsets_are_kept() -> None:
