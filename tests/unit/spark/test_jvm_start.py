@@ -6,6 +6,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from sparkmirror.java import find_java
+from sparkmirror.spark.gateway import JvmOptions
+
 REFUSED = {"SPARK_LAUNCHER_OPTS": "-XX:NoSuchOption"}  # of spark-class, whose JVM comes before Spark's
 WORDS = "Unrecognized VM option 'NoSuchOption'"
 
@@ -106,3 +111,13 @@ def test_a_jvm_that_java_starts_has_the_jars_that_its_flows_need(tmp_path: Path)
         {},
     )
     assert [line for line in said.splitlines() if line.endswith(" None")] == ["1 None", "2 None"]
+
+
+@pytest.mark.parametrize("options", [JvmOptions(is_lean=True, archive=()), JvmOptions(decodes=True, archive=())])
+def test_java_starts_by_the_options_and_says_nothing_of_them(options: JvmOptions) -> None:
+    command = [str(find_java()), *options.words(), "-XX:+PrintFlagsFinal", "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "arning" not in done.stderr
+    young = next(line.split()[3] for line in done.stdout.splitlines() if " MaxNewSize " in line)
+    assert (int(young) == 8 << 20) == options.is_lean
