@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -10,10 +11,15 @@ from tests.faults.story import Story
 from tests.faults.tree import Run
 from tests.scenarios.mirror import COMMAND
 
+from sparkmirror.testing.kill_points import ENVIRONMENT as KILL_POINTS
+
 
 def test_a_task_that_stands_still_from_the_start_is_named_and_the_lag_is_not_known(story: Story) -> None:
-    with story.writer() as writer, story.run() as run:
-        stopped = _stop_first_writer(run)
+    points = story.directory / "points"
+    points.mkdir()
+    (points / "before-first-report").write_text("1")
+    with story.writer() as writer, story.run(environment={**os.environ, KILL_POINTS: str(points)}) as run:
+        stopped = _find_stopped(run)
         run.wait_until(lambda: max(story.arrived()) > 0, "the other task mirrors")
         run.wait_until(lambda: _is_named(_verdict(run)), "status names the task that has said nothing")
         told = _verdict(run)
@@ -27,18 +33,19 @@ def test_a_task_that_stands_still_from_the_start_is_named_and_the_lag_is_not_kno
     story.arrival().assert_complete(writer.produced)
 
 
-def _stop_first_writer(run: Run) -> psutil.Process:
-    """The first task's writing process, stopped before the ledger's first interval is over: it has reported nothing."""
-    found: list[int] = []
+def _find_stopped(run: Run) -> psutil.Process:
+    """The writing process of the task that was first, which has stopped itself: it has reported nothing."""
+    found: list[psutil.Process] = []
 
     def is_there() -> bool:
-        found.extend(writer for _, writer in run.rings())
+        for process in run.workers():
+            with suppress(psutil.NoSuchProcess):  # Spark ends some early
+                if process.status() == psutil.STATUS_STOPPED:
+                    found.append(process)
         return bool(found)
 
-    run.wait_until(is_there, "a ring that both ends have open")
-    writer = psutil.Process(found[0])
-    writer.suspend()
-    return writer
+    run.wait_until(is_there, "a worker that stands still before its first report")
+    return found[0]
 
 
 def _verdict(run: Run) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """Embedded Kafka brokers for the demo, tests, benchmarks and users: start at `kafka.KafkaCluster`.
 
 Brokers are real and run from pinned jars in child processes. `proxy` simulates a long or broken link, `kill_points` end
-a worker at named places, `demo` is `sparkmirror demo`.
+or stop a worker at named places, `demo` is `sparkmirror demo`.
 """

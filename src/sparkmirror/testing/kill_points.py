@@ -1,9 +1,9 @@
-"""Named places of the protocol at which a worker process kills itself, for the fault tests.
+"""Named places of the protocol at which a worker process kills or stops itself, for the fault tests.
 
 A test names a directory in the environment (`SPARKMIRROR_KILL_POINTS`) when it starts a mirror, and arms a point by a
 file of its name there, which holds how many passages to let go by, the last one included. The process that gets there
-removes the file and ends by SIGKILL; no other does. Compiled code, which takes the turns of a mirror that has caught
-up, passes no method: while a point is armed that it would pass by, turns are Python's. Called by
+removes the file and sends itself the point's signal; no other does. Compiled code, which takes the turns of a mirror
+that has caught up, passes no method: while a point is armed that it would pass by, turns are Python's. Called by
 `spark.python_daemon` before it forks workers: without the variable nothing here is ever loaded, so a point that is
 off costs nothing.
 """
@@ -24,7 +24,7 @@ _FILLED_BYTES = 1000
 @dataclass(frozen=True, slots=True)
 class KillPoint:
     """Before or after a method of a class; `counts` says which calls are passages, by their arguments. A point
-    `of_compiled` turns lies behind them; all others lie in Python's."""
+    `of_compiled` turns lies behind or beside them; all others lie in Python's."""
 
     name: str
     module: str
@@ -33,6 +33,7 @@ class KillPoint:
     is_after: bool
     counts: Callable[..., bool]
     of_compiled: bool = False
+    sends: signal.Signals = signal.SIGKILL
 
 
 def _brings_records(_reader: Any, _node: Any, _connection: Any, frame: Any, _partitions: Any) -> bool:
@@ -93,6 +94,12 @@ KILL_POINTS: Final = (
 holes where offsets are kept: there a filler's transaction is open before, and its marker may not be written after.
 Behind compiled turns records are announced or written of which no book is kept yet."""
 
+STOP_POINTS: Final = (
+    KillPoint("before-first-report", "sparkmirror.pipeline.produce.reports", "Reports", "due", False, _always,
+              of_compiled=True, sends=signal.SIGSTOP),
+)  # fmt: skip
+"""Where a worker stands still until a test wakes it: no sleep of a test is as exact."""
+
 _COMPILED: Final = (
     ("sparkmirror.pipeline.fetch.plain_turns", "PlainTurns", "take", None),
     ("sparkmirror.pipeline.fetch.plain_answers", "PlainAnswers", "take", False),
@@ -103,7 +110,7 @@ _COMPILED: Final = (
 
 def install(directory: Path) -> None:
     """Put all points into this process and those that it forks. Once."""
-    for point in KILL_POINTS:
+    for point in (*KILL_POINTS, *STOP_POINTS):
         _replace(point.module, point.owner, point.method, partial(_watched, point=point, armed=directory / point.name))
     pythons = [directory / point.name for point in KILL_POINTS if not point.of_compiled]
     for module, name, method, left in _COMPILED:
@@ -135,7 +142,7 @@ def _watched(method: Callable[..., Any], point: KillPoint, armed: Path) -> Calla
             return
         if point.counts(*arguments):
             passages += 1
-            _die_if_due(armed, passages)
+            _signal_if_due(armed, passages, point.sends)
 
     @wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -149,11 +156,11 @@ def _watched(method: Callable[..., Any], point: KillPoint, armed: Path) -> Calla
     return call
 
 
-def _die_if_due(armed: Path, passages: int) -> None:
+def _signal_if_due(armed: Path, passages: int, which: signal.Signals) -> None:
     try:
         if passages < int(armed.read_text() or 1):
             return
         armed.unlink()
     except FileNotFoundError:  # another process was first
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), which)

@@ -1,4 +1,4 @@
-"""Kill points exist where they say, kill at the passage that was asked for, once, and cost nothing when off."""
+"""Points exist where they say, kill or stop at the passage that was asked for, once, and cost nothing when off."""
 
 import importlib
 import inspect
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.testing.kill_points import KILL_POINTS, KillPoint
+from sparkmirror.testing.kill_points import KILL_POINTS, STOP_POINTS, KillPoint
 
 PASS = """
 import sys
@@ -24,7 +24,7 @@ print("alive", flush=True)
 """
 
 
-@pytest.mark.parametrize("point", KILL_POINTS, ids=lambda point: point.name)
+@pytest.mark.parametrize("point", [*KILL_POINTS, *STOP_POINTS], ids=lambda point: point.name)
 def test_a_point_names_a_method_that_there_is_and_understands_its_arguments(point: KillPoint) -> None:
     method = getattr(getattr(importlib.import_module(point.module), point.owner), point.method)
     inspect.signature(point.counts).bind(*inspect.signature(method).parameters)
