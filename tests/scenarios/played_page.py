@@ -13,6 +13,7 @@ from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.records import encode_key
 from sparkmirror.telemetry.verdict import judge, sum_up
 from sparkmirror.web import flow_snapshot
@@ -102,7 +103,7 @@ def page_of_the_night(now_ms: int) -> PageState:
     about = {"version": "0.1.0", "file": "mirror.properties", "host": "m1", "pid": 7, "may_order": True}
     page_state.put("about", about)
     page_state.put("verdict", {"level": level.value, "sentence": sentence})
-    page_state.put(f"flow/{FLOW}", flow_snapshot.flow_part(facts, verdict, board, flow_snapshot.Pace(1250.5, 10**6)))
+    page_state.put(f"flow/{FLOW}", flow_snapshot.flow_part(facts, verdict, board, Pace(1250.5, 10**6)))
     page_state.put(f"works/{FLOW}", flow_snapshot.works_part(facts))
     page_state.put(f"history/{FLOW}", flow_snapshot.history_part(board.history))
     page_state.put(f"recent/{FLOW}", [[now_ms - 5000 * (59 - at), 1200 + at, 2400] for at in range(60)])

@@ -94,8 +94,9 @@ def test_prometheus_scrapes_a_mirror_and_what_it_left_is_read_after_a_crash(
     board = board_of(target, alias)
     assert board.flow is not None and board.flow.state is FlowState.RUNNING
     watch = FlowWatch(load_config(file).flows[0], board.run, None)
-    wait_until(lambda: watch.poll() and watch.records_per_second > 0, "the second process counts probes, one a second")
-    assert watch.status.records >= 400 and watch.records_per_second < 100, "and not what was mirrored before it came"
+    pace = watch.pace
+    wait_until(lambda: watch.poll() and pace.records_per_second > 0, "the second process counts probes, one a second")
+    assert watch.status.records >= 400 and pace.records_per_second < 100, "and not what was mirrored before it came"
     watch.close()
     mirror.kill()
     capsys.readouterr()

@@ -12,9 +12,10 @@ from sparkmirror.config.types import Address
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web.api import PageRequests
-from sparkmirror.web.flow_snapshot import Pace, flow_part
+from sparkmirror.web.flow_snapshot import flow_part
 from sparkmirror.web.health import Health
 from sparkmirror.web.page_state import PageState, Row
 from sparkmirror.web.server import PageServer

@@ -29,6 +29,7 @@ from sparkmirror.telemetry.event_log import DayCurve, EventLog
 from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.follower import GapFollower
 from sparkmirror.telemetry.history import HistoryRecord
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.problems import Level, first_line
 from sparkmirror.telemetry.records import FlowRecord, FlowState, PartitionRecord, PartitionState
 from sparkmirror.telemetry.verdict import Verdict, judge
@@ -74,9 +75,8 @@ class FlowWatch:
         # What other processes have mirrored in this run is no rate of the first second.
         self._bus.read_to_end()
         self.status = self.board.status()
-        self._before = (time.monotonic(), self.status.records, self.status.bytes)
-        self.records_per_second = 0.0
-        self.bytes_per_second = 0.0
+        self.pace = Pace()
+        self.pace.measure(time.monotonic(), self.status.records, self.status.bytes)
 
     @property
     def board(self) -> StatusBoard:
@@ -94,14 +94,8 @@ class FlowWatch:
         if self._bus.poll():
             self._changes.tell(self.board)
             self.status = self.board.status()
-        status = self.status
-        at, records, size = self._before
-        now = time.monotonic()
-        if now - at >= 1.0:
-            self.records_per_second = max(status.records - records, 0) / (now - at)
-            self.bytes_per_second = max(status.bytes - size, 0) / (now - at)
-            self._before = (now, status.records, status.bytes)
-        return status
+        self.pace.measure(time.monotonic(), self.status.records, self.status.bytes)
+        return self.status
 
     @property
     def verdict(self) -> Verdict:
@@ -198,7 +192,7 @@ def _say(watch: FlowWatch, status: FlowStatus) -> None:
     figures = {
         "records": status.records,
         "bytes": status.bytes,
-        "records_per_second": round(watch.records_per_second, 1),
+        "records_per_second": round(watch.pace.records_per_second, 1),
         "lag": watch.verdict.lag_records,
         "partitions": status.partitions,
         "failed": len(status.failed),
@@ -212,7 +206,7 @@ def describe(watch: FlowWatch, status: FlowStatus) -> str:
     """One line for one flow."""
     parts = [
         f"{watch.flow.name}: {status.records:,} records ({_size(status.bytes)})",
-        f"{watch.records_per_second:,.0f}/s",
+        f"{watch.pace.records_per_second:,.0f}/s",
         f"lag {_lag(watch)}",
         f"{status.partitions} partitions",
     ]
@@ -229,7 +223,7 @@ def _trouble(watch: FlowWatch) -> list[str]:
 
 def _done(watch: FlowWatch, status: FlowStatus, total: int) -> str:
     """The share of a bounded copy that is done, and about how long the rest takes at the rate of the last seconds."""
-    left, rate = max(total - status.records, 0), watch.records_per_second
+    left, rate = max(total - status.records, 0), watch.pace.records_per_second
     estimate = f", about {left / rate:,.0f} s left" if left and rate >= 1 else ""
     return f"{min(status.records / total, 1.0):.0%} done{estimate}"
 
@@ -252,8 +246,8 @@ def _table(statuses: Sequence[tuple[FlowWatch, FlowStatus]]) -> Table:
         table.add_row(
             str(watch.flow.name),
             f"{status.records:,}",
-            f"{watch.records_per_second:,.0f}/s",
-            f"{_size(int(watch.bytes_per_second))}/s",
+            f"{watch.pace.records_per_second:,.0f}/s",
+            f"{_size(int(watch.pace.bytes_per_second))}/s",
             _lag(watch),
             str(status.partitions),
             _remark(watch, status),

@@ -14,6 +14,7 @@ from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.facts import Facts, HeldPartition, failed_partitions, list_fillings
 from sparkmirror.telemetry.histogram import Histogram
 from sparkmirror.telemetry.history import SAMPLE_SECONDS, HistoryRecord
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.problems import Level, first_line, living
 from sparkmirror.telemetry.records import (
     CanaryState,
@@ -28,34 +29,12 @@ from sparkmirror.telemetry.verdict import Verdict
 from sparkmirror.views.topology import Topology
 from sparkmirror.web.page_state import PageState, Row
 
-_RATE_SECONDS = 3.0
 _BRAKES_SECONDS = 60.0
 _BRAKES = ("source_throttled_ms", "throttled_ms", "limited_ms")
 _BEST_FIRST = (
     FlowState.RUNNING, FlowState.STOPPED, FlowState.STOPPING, FlowState.STARTING, FlowState.RESTARTING,
     FlowState.SILENT, FlowState.FAILED,
 )  # fmt: skip
-
-
-@dataclass(slots=True)
-class Pace:
-    """A flow's rates over the last seconds, computed from sums that are taken now and then."""
-
-    records_per_second: float = 0.0
-    bytes_per_second: float = 0.0
-    _marks: list[tuple[float, int, int]] = field(default_factory=list)
-
-    def measure(self, now_seconds: float, records: int, size: int) -> None:
-        """Takes the sums at a time; sums lower than before are those of a new run."""
-        if self._marks and records < self._marks[-1][1]:
-            self._marks.clear()
-        self._marks.append((now_seconds, records, size))
-        while len(self._marks) > 2 and now_seconds - self._marks[1][0] >= _RATE_SECONDS:
-            self._marks.pop(0)
-        at, records_then, size_then = self._marks[0]
-        if now_seconds > at:
-            self.records_per_second = round((records - records_then) / (now_seconds - at), 1)
-            self.bytes_per_second = round((size - size_then) / (now_seconds - at), 1)
 
 
 @dataclass(slots=True)

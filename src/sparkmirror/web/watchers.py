@@ -15,6 +15,7 @@ from sparkmirror.operations.snapshots import look_topology
 from sparkmirror.telemetry.facts import Facts, gather
 from sparkmirror.telemetry.follower import FlowFollower
 from sparkmirror.telemetry.history import HistoryRecord, Sample
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.verdict import Verdict, judge, sum_up
 from sparkmirror.web import flow_snapshot
 from sparkmirror.web.failures import FailureLog
@@ -66,7 +67,7 @@ class FlowWatcher:
         self._gaps: Mapping[bytes | None, Gap] = {}
         self._recent: deque[Sample] = deque(maxlen=SAMPLES_MAX)
         self._history: HistoryRecord | None = None
-        self._pace = flow_snapshot.Pace()
+        self._pace = Pace()
         self._brakes = flow_snapshot.Brakes()
         self._partitions = flow_snapshot.PartitionTable(page_state, f"partitions/{flow.name}")
         self._sampled_at = 0.0

@@ -9,6 +9,7 @@ from tests.flows import flow_of
 from sparkmirror.logs import handlers
 from sparkmirror.runtime import progress
 from sparkmirror.telemetry.board import FlowStatus
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.problems import Level
 from sparkmirror.telemetry.verdict import Verdict
 
@@ -20,7 +21,7 @@ def test_a_lag_that_is_not_known_is_not_logged_as_0(
     logged: list[tuple[str, Any]] = []
     monkeypatch.setattr(handlers, "log_progress", lambda said, _, figures: logged.append((said, figures["lag"])))
     verdict = Verdict("A->B", Level.UNKNOWN, "A->B: it is starting", (), known)
-    watch: Any = SimpleNamespace(flow=flow_of(), verdict=verdict, total=None, records_per_second=0.0)
+    watch: Any = SimpleNamespace(flow=flow_of(), verdict=verdict, total=None, pace=Pace())
     progress._say(watch, FlowStatus())
     ((said, lag),) = logged
     assert words in said and lag == known

@@ -8,11 +8,11 @@ from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import FlowStatus, StatusBoard
 from sparkmirror.telemetry.facts import gather, list_held
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.records import encode_key
 from sparkmirror.telemetry.verdict import judge
 from sparkmirror.web.flow_snapshot import (
     Brakes,
-    Pace,
     PartitionTable,
     flow_part,
     gap_row,
@@ -125,19 +125,6 @@ def test_a_partition_that_is_being_filled_has_what_its_page_needs_to_say_how_far
         encode_key("partition", "A", "orders", 1), encode({"run": "r", "task": 0, "epoch": 1, "offset": 900}), NOW
     )
     assert part_of(board)["filling"] == 0
-
-
-def test_a_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run() -> None:
-    pace = Pace()
-    for second in range(10):
-        pace.measure(float(second), 1000 * second, 10 * second)
-    assert (pace.records_per_second, pace.bytes_per_second) == (1000.0, 10.0)
-    for second in range(10, 15):
-        pace.measure(float(second), 9000, 90)
-    assert pace.records_per_second == 0.0
-    pace.measure(15.0, 50, 1)
-    pace.measure(16.0, 150, 2)
-    assert pace.records_per_second == 100.0
 
 
 def test_what_holds_a_flow_back_is_reported_the_last_minute_by_cause() -> None:

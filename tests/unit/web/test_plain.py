@@ -6,9 +6,10 @@ from sparkmirror.model import FlowName
 from sparkmirror.stored_json import encode
 from sparkmirror.telemetry.board import StatusBoard
 from sparkmirror.telemetry.facts import gather
+from sparkmirror.telemetry.pace import Pace
 from sparkmirror.telemetry.records import encode_key
 from sparkmirror.telemetry.verdict import judge
-from sparkmirror.web.flow_snapshot import Pace, flow_part
+from sparkmirror.web.flow_snapshot import flow_part
 from sparkmirror.web.page_state import PageState
 from sparkmirror.web.plain import plain_page
 

@@ -168,7 +168,8 @@ OFFSET_FLUSH_INTERVAL = Key(
     Scope.WORKER,
     types.whole(1, unit="ms"),
     1000,
-    "How often positions are stored: what may be repeated after a crash.",
+    "How often positions are stored: what may be repeated after a crash. Those of heartbeats wait for five "
+    "seconds while nothing else moves.",
     "60000",
 )
 EXACTLY_ONCE = Key(

@@ -42,6 +42,11 @@ class GapNotes:
         buffer.find_gap(FoundGap(gap, beyond))
         self._gapped[buffer.source] = buffer
 
+    @property
+    def are_known(self) -> bool:
+        """Whether the ledger lacks a gap of any partition."""
+        return bool(self._gapped)
+
     def has_any(self, where: TopicPartition) -> bool:
         """Whether the ledger lacks a gap of the partition."""
         buffer = self._gapped.get(where)

@@ -124,7 +124,7 @@ class AtLeastOnce:
         """Only the throttled connection waits."""
 
     def poll(self, now: float) -> None:
-        if self._progress.due(now):
+        if self._progress.due(now) and not self._ledger_flush.may_rest(now):
             self._ledger_flush.store(True)
 
     def finish(self) -> bool:

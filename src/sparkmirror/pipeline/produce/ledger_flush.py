@@ -48,6 +48,13 @@ class LedgerFlush:
         self.plan = plan
         self._progress.begin(plan.generation)
 
+    def may_rest(self, now: float) -> bool:
+        """Whether what is due may wait, at least once: nothing has come lately but heartbeats. A crash repeats those of
+        up to five seconds."""
+        if not self._progress.may_rest(self._buffers, now):
+            return False
+        return self._reports.may_rest(self.plan, self._brokers.problem, self._progress.is_heartbeats)
+
     def store(self, with_status: bool) -> bool:
         """Queue changes for the ledger; False if there are none."""
         status = self._due_status() if with_status else None

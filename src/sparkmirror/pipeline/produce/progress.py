@@ -30,18 +30,26 @@ from sparkmirror.pipeline.produce.misplaced_notes import MisplacedNotes
 from sparkmirror.pipeline.produce.queued_records import Batch, QueuedRecords
 from sparkmirror.pipeline.produce.releases import Releases
 from sparkmirror.pipeline.produce.reports import Report
+from sparkmirror.policy.naming import HEARTBEATS_TOPIC
 
 _REST_SECONDS: Final = 5.0
 """In transactions, a partition that moved no more for so long has its longer extent stored."""
+_HEARTBEATS_SECONDS: Final = 5.0
+"""So long the positions of heartbeats wait alone. A flush each second, of one heartbeat's position and a status record
+that says so, costs an idle mirror more than the heartbeat: in the writer, and where the driver follows the ledger."""
+_FEW_HEARTBEATS: Final = 20
+"""Of each partition, in a rest of the ledger; a topic of a user's may have a name like those of heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressOptions:
-    """Where positions and status go: the flow's internal topics on the target."""
+    """Where positions and status go: the flow's internal topics on the target. `is_heartbeats` knows a topic of
+    heartbeats by its name on the source."""
 
     connector: Connector
     topics: LedgerTopics
     flush_seconds: float
+    is_heartbeats: Callable[[str], bool] = HEARTBEATS_TOPIC.__eq__
 
 
 class Progress:
@@ -131,6 +139,11 @@ class Progress:
             self._mapping.add_spans(partition, target, (span,), lineage.topic_id)
 
     @property
+    def is_heartbeats(self) -> Callable[[str], bool]:
+        """Whether a topic of the source is one of heartbeats, by its name."""
+        return self._options.is_heartbeats
+
+    @property
     def flush_seconds(self) -> float:
         return self._options.flush_seconds
 
@@ -144,6 +157,21 @@ class Progress:
         if can_take and self.misplaced.are_due:
             return True
         return now >= self._due_at + (0.0 if can_take else self._options.flush_seconds)
+
+    def may_rest(self, buffers: Mapping[TopicPartition, PartitionBuffer], now: float) -> bool:
+        """Whether nothing is to be stored but the positions of a few heartbeats, and others were lately."""
+        if now >= self._due_at + _HEARTBEATS_SECONDS - self._options.flush_seconds:
+            return False
+        is_urgent = self.gaps.are_known or self.misplaced.are_due or self._releases.due or self._mapping.cuts
+        if is_urgent or self._refusing:
+            return False
+        return all(self._is_of_few_heartbeats(where, buffers) for where in self.moved)
+
+    def _is_of_few_heartbeats(self, where: TopicPartition, buffers: Mapping[TopicPartition, PartitionBuffer]) -> bool:
+        buffer, stored = buffers.get(where), self._stored.get(where)
+        if buffer is None or stored is None or stored.lineage != buffer.lineage:
+            return False
+        return buffer.acknowledged - stored.offset <= _FEW_HEARTBEATS and self._options.is_heartbeats(where.topic)
 
     def is_untrue(self, buffers: Iterable[PartitionBuffer]) -> bool:
         """Whether a position that was composed in the open transaction lies beyond what the target has, or is missing.

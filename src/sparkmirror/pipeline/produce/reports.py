@@ -44,11 +44,26 @@ class Reports:
         self._source_alias = source_alias
         self._told: dict[TopicPartition, tuple[PartitionState, str]] = {}
         self._task_told = b""
+        self._told_about: tuple[object, ...] = ()
+        self._is_behind = False
+
+    def may_rest(self, plan: PlanRow, problem: str, is_heartbeats: Callable[[str], bool]) -> bool:
+        """Whether there is nothing to tell but that heartbeats have passed."""
+        self._task_metrics.settle()
+        if self._is_behind or self._told_about != self._about(plan, problem) or self._changed_states():
+            return False
+        return all(is_heartbeats(where.topic) for where in self._task_metrics.touched)
+
+    def _about(self, plan: PlanRow, problem: str) -> tuple[object, ...]:
+        """What of a task's status changes seldom, and is to be known at once."""
+        return problem, plan.generation, len(self._task_metrics.meters), self._task_metrics.gaps
 
     def due(self, plan: PlanRow, problem: str, *, in_transactions: bool, final: bool) -> list[Report]:
         """The due records; with `final`, at the end of the epoch, all that changed. `problem` is the task's with the
         target."""
-        key, value = encode_record(self._source_alias, self._task_metrics.status(problem, plan.generation))
+        status = self._task_metrics.status(problem, plan.generation)
+        self._told_about, self._is_behind = self._about(plan, problem), status.lag_records > 0
+        key, value = encode_record(self._source_alias, status)
         reports = self._due_partitions(plan, in_transactions=in_transactions, final=final)
         if value != self._task_told:
             self._task_told = value

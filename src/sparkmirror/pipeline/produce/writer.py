@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -187,6 +188,7 @@ def sender_options(flow: FlowConfig) -> SenderOptions:
         flow.connector,
         flow.ledger_topics,
         flow.offset_flush_interval_ms / 1000,
+        cache(flow.policy.is_heartbeats_topic),
     )
     return SenderOptions(
         client_settings(flow.producer.reach(flow.target), "writer"),
