@@ -46,7 +46,9 @@ def test_the_ledger_of_the_way_back_is_read_from_no_former_leader(
     divided: CutOff, target_cluster: KafkaCluster, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_through = LedgerReader.read_through
-    monkeypatch.setattr(LedgerReader, "read_through", lambda self, admin: read_through(self, admin, SILENCE_SECONDS))
+    monkeypatch.setattr(
+        LedgerReader, "read_through", lambda self, admin, **_: read_through(self, admin, SILENCE_SECONDS)
+    )
     target = {"bootstrap.servers": target_cluster.bootstrap_servers}
     orders = [TopicPartition("orders", number) for number in range(PARTITIONS)]
 

@@ -11,10 +11,13 @@ from dataclasses import replace
 import pytest
 from tests.faults.one_task import Mirrored, OneTask
 from tests.flows import flow_of
+from tests.scenarios.mirror import flow_file
 from tests.waiting import wait_until
 
 from sparkmirror.batch.header import parse_header, stamp
-from sparkmirror.batch.records import Record, encode_batch
+from sparkmirror.batch.records import NO_TIMESTAMP, Record, encode_batch
+from sparkmirror.config.flow.flows import parse_config
+from sparkmirror.config.formats.properties import parse_properties
 from sparkmirror.control.assignment import Assigned
 from sparkmirror.errors import ClusterError
 from sparkmirror.kafka.admin import Admin
@@ -35,12 +38,15 @@ from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.lookup import dial_leader, look_up
 from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction, look
 from sparkmirror.kafka.wire.transaction import Transaction
+from sparkmirror.ledger import positions
 from sparkmirror.ledger.committed_end import CommittedEnd
+from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.ledger.setup import ensure_ledger_topics
-from sparkmirror.model import Cluster, TopicPartition
+from sparkmirror.model import Cluster, Position, TopicPartition
 from sparkmirror.planning.fencing import take_over
 from sparkmirror.planning.left_behind import LeftBehind
+from sparkmirror.planning.left_in_ledger import LeftInLedger, read_through
 from sparkmirror.records.left_open import LeftOpen
 from sparkmirror.testing.kafka import KafkaCluster
 
@@ -82,9 +88,12 @@ class Holder:
 
     def write(self, *values: bytes) -> int:
         """To `left`; returns where they stand."""
-        batch = bytearray(encode_batch([Record(0, 1_700_000_000_000, b"k", value) for value in values], base_offset=0))
+        return self.write_records([Record(0, 1_700_000_000_000, b"k", value) for value in values])
+
+    def write_records(self, records: Sequence[Record]) -> int:
+        batch = bytearray(encode_batch(records, base_offset=0))
         stamp(memoryview(batch), 0, parse_header(batch, 0), *self.identity, self.sequence, True)
-        self.sequence += len(values)
+        self.sequence += len(records)
         link, _ = dial_leader(self.settings, self.left)
         try:
             version = link.version(_PRODUCE, FIRST_TRANSACTIONS)
@@ -293,7 +302,7 @@ class Planned:
             ledger.read_to_end()
             taken = take_over(self.flow, self.admin, ledger, [0, 1])
             assignment = {0: frozenset(assigned), 1: frozenset[TopicPartition]()}
-            return list(self.left_behind.begin(self.admin, taken, assignment, assigned, {}))
+            return list(self.left_behind.begin(self.admin, taken, assignment, assigned, {}, {}))
 
     def assert_seen(self, *values: bytes) -> None:
         """By a consumer that reads what is committed, to the log's end."""
@@ -322,6 +331,73 @@ def test_what_a_task_that_runs_has_left_is_ended_by_the_next_epoch(planned: Plan
     assert planned.begin_epoch(items) == [planned.where]
     planned.assert_seen(*planned.values)
     assert not planned.left_behind.asks_for_epoch
+
+
+@pytest.fixture
+def in_ledger(credulous: Cluster, unique: Callable[[str], str]) -> Iterator["InLedger"]:
+    with open_admin(credulous, "test") as admin:
+        yield InLedger(credulous, admin, unique("A"))
+
+
+class InLedger:
+    """A flow with the ledger of its own. Its former task has stored a position, and the transaction's marker was left
+    out there."""
+
+    def __init__(self, cluster: Cluster, admin: Admin, alias: str) -> None:
+        lines = ["tasks.max = 2", "backup.exactly.once.source.support = enabled"]
+        text = flow_file({"bootstrap.servers": "nowhere:9"}, cluster.client, alias=alias, topics="orders", lines=lines)
+        (self.flow,) = parse_config(parse_properties(text.encode(), "mm2")).flows
+        self.admin, self.orders = admin, TopicPartition("orders", 0)
+        topics = self.flow.ledger_topics
+        ensure_ledger_topics(admin, topics)
+        home = TopicPartition(topics.positions, 0)
+        self.former = Holder(cluster, admin, transactional_id(self.flow.connector, 1), home)
+
+    def leave_open(self, holder: Holder | None = None, *, was_committed: bool) -> None:
+        holder = holder or self.former
+        record = PositionRecord(Position(42), generation=3, task=1)
+        key = positions.encode_key(self.flow.name.source, self.orders)
+        holder.write_records([Record(0, NO_TIMESTAMP, key, positions.encode_value(record))])
+        holder.end(holder.known, commits=was_committed)
+        assert holder.look() is not None
+
+    def begin(self) -> dict[TopicPartition, Position]:
+        """The positions that a process finds which takes the flow over."""
+        with LedgerReader(self.flow.target, self.flow.ledger_topics, self.flow.connector) as ledger:
+            taken = take_over(self.flow, self.admin, ledger, [0, 1])
+            return read_through(self.flow, self.admin, ledger, taken)
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+def test_what_lies_open_in_the_ledger_is_aborted_and_a_warning_says_what_that_may_mean(
+    in_ledger: InLedger, was_committed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its position may be of records that were aborted elsewhere: committed, they would never come."""
+    in_ledger.leave_open(was_committed=was_committed)
+    assert in_ledger.begin() == {}
+    assert in_ledger.former.look() is None
+    assert "lay open in" in caplog.text and "nobody knows whether" in caplog.text
+
+
+def test_what_a_later_holder_of_the_id_has_open_in_the_ledger_is_its_own(in_ledger: InLedger) -> None:
+    flow, admin = in_ledger.flow, in_ledger.admin
+    with LedgerReader(flow.target, flow.ledger_topics, flow.connector) as ledger:
+        taken = take_over(flow, admin, ledger, [0, 1])
+        in_ledger.former.begin_again()
+        in_ledger.leave_open(was_committed=True)
+        LeftInLedger(flow, admin, taken, ledger.partitions).end()
+    assert in_ledger.former.look() is not None
+
+
+def test_what_others_have_open_in_the_ledger_is_theirs_to_end(
+    in_ledger: InLedger, unique: Callable[[str], str]
+) -> None:
+    other = Holder(in_ledger.flow.target, in_ledger.admin, unique("other"), in_ledger.former.left)
+    in_ledger.leave_open(other, was_committed=True)
+    with LedgerReader(in_ledger.flow.target, in_ledger.flow.ledger_topics, in_ledger.flow.connector) as ledger:
+        taken = take_over(in_ledger.flow, in_ledger.admin, ledger, [0, 1])
+        LeftInLedger(in_ledger.flow, in_ledger.admin, taken, ledger.partitions).end()
+    assert other.look() is not None
 
 
 def _assert_each_came_once(flow: Mirrored, end: int) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from secrets import randbits
 
 from tests.simulation.mutations import mutate
@@ -45,7 +45,7 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     if options.seed is not None:
         script = plan(options.seed)
-        result = run(next(left_out([script]), script) if options.left_out else script, is_told=True)
+        result = run(next(_changed([script], options), script), is_told=True)
         small = _tell(result, shrinks=options.shrink)
         if options.keep:
             PAST_FAILURES.write_text(write_scripts([*past_failures(), small.script]))
@@ -64,6 +64,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--open", action="store_true", help="play the histories that fail, and are open")
     parser.add_argument("--kept", action="store_true", help="play no histories but those of flows that keep offsets")
     parser.add_argument("--left-out", action="store_true", help="play histories of brokers that leave markers out")
+    parser.add_argument("--left-in-ledger", action="store_true", help="as --left-out, in the ledger too")
     parser.add_argument("--drawn", action="store_true", help="play no variations of past failures")
     parser.add_argument("--mutation", help="break the protocol, as `tests.simulation.mutations` names it")
     parser.add_argument("--pairs", action="store_true", help="tell at the end which faults met, fault by fault")
@@ -88,13 +89,18 @@ def _scripts(options: argparse.Namespace) -> Iterator[Script]:
         seed += 1
 
 
+def _changed(scripts: Iterable[Script], options: argparse.Namespace) -> Iterator[Script]:
+    if options.left_out or options.left_in_ledger:
+        return left_out(scripts, in_ledger=options.left_in_ledger)
+    return iter(scripts)
+
+
 def _search(options: argparse.Namespace) -> int:
     _rarely_collect_garbage()
     clock = time.process_time if options.cpu else time.monotonic
     began, histories, events, found = clock(), 0, 0, 0
     pairs: Counter[tuple[str, str]] = Counter()
-    scripts = _scripts(options)
-    for script in left_out(scripts) if options.left_out else scripts:
+    for script in _changed(_scripts(options), options):
         result = run(script)
         histories += 1
         events += result.events

@@ -374,7 +374,10 @@ class Checker:
 
     def _may_come_again(self, one: Written) -> bool:
         """What a cut has taken from the source, a former leader has still that is cut off from the others, or wakes up:
-        a mirror that begins there has read nothing from the next one."""
+        a mirror that begins there has read nothing from the next one. A position that lies open is aborted where nobody
+        knows any more that it was committed."""
+        if self._scene.target.has_left_position_open:
+            return True
         return one.is_truncated and self._scene.has_struck(*_FORMER_LEADERS)
 
     def _judge_map(self, where: TopicPartition, truth: PartitionTruth, arrived: list[tuple[bytes, int]]) -> None:

@@ -25,6 +25,7 @@ from sparkmirror.model import Cluster as ClusterConfig
 from sparkmirror.model import TopicPartition
 
 _RETRY_SECONDS = 0.1
+_QUIET_SECONDS = 2.0
 _EVENTS = {".checkpoints.": "checkpoint", "-commands.": "command", "-status.": "note"}
 """By a part of a topic's name."""
 
@@ -227,15 +228,23 @@ class SimTail:
     def _end(self, log: PartitionLog) -> int:
         return log.last_stable if self._committed else log.high_watermark
 
-    def read_to(self, ends: Mapping[TopicPartition, int], seconds_max: float = 60.0) -> list[TailRecord]:
-        until = self._world.now + seconds_max
+    def read_to(
+        self,
+        ends: Mapping[TopicPartition, int],
+        seconds_max: float = 60.0,
+        when_quiet: Callable[[], None] | None = None,
+    ) -> list[TailRecord]:
+        moved_at = quiet_at = self._world.now
         while any(self._at[where] < end for where, end in ends.items()):
-            if self._world.now > until:
+            if self._world.now > moved_at + seconds_max:
                 raise ClusterUnreachable("nothing more came")
             some = self._receive(0.5)
             self._held += some
             if some:
-                until = self._world.now + seconds_max
+                moved_at = quiet_at = self._world.now
+            elif when_quiet is not None and self._world.now > quiet_at + _QUIET_SECONDS:
+                when_quiet()
+                quiet_at = self._world.now
         return self._take_held()
 
     def read_between(self, partition: TopicPartition, first: int, end: int) -> Iterator[TailRecord]:

@@ -176,6 +176,10 @@ class Cluster:
         """Until then each answer to a produce or fetch request says so, and its connection is not read meanwhile."""
         self.leaves_markers_out = False
         """Whether a partition of a remote topic that has no leader gets no marker (docs/exactly-once.md)."""
+        self.leaves_ledger_open = False
+        """Whether one of an internal topic gets none either."""
+        self.has_left_position_open = False
+        """Whether the marker of a commit was left out there: then nobody may know that it was one."""
         self.doubles_marker: Callable[[Partition], bool] = lambda _: False
         self.doubled: Counter[tuple[TopicPartition, int]] = Counter()
         """How many markers came twice before an offset."""
@@ -528,6 +532,8 @@ class Cluster:
             return
         partition = self.partition(where)
         if partition is not None and partition.leader is None and self._leaves_out(where):
+            is_of_ledger = where.topic.endswith(".internal") and found.state == "PrepareCommit"
+            self.has_left_position_open = self.has_left_position_open or is_of_ledger
             self._end_marker(name, where)
             return
         again = 0.0
@@ -555,7 +561,7 @@ class Cluster:
         self._end_marker(name, where)
 
     def _leaves_out(self, where: TopicPartition) -> bool:
-        return self.leaves_markers_out and not where.topic.endswith(".internal")
+        return self.leaves_markers_out and (self.leaves_ledger_open or not where.topic.endswith(".internal"))
 
     def _end_marker(self, name: str, where: TopicPartition) -> None:
         self.coordinator.ended(name, where)

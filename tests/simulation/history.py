@@ -106,6 +106,7 @@ class Scene:
         for partition in self.sources():
             partition.log.begin_at(0 if script.kept is None else script.kept.begins)
         self.target.leaves_markers_out = script.leaves_markers_out
+        self.target.leaves_ledger_open = script.leaves_ledger_open
         self.source.acls.is_on, self.source.rotates = True, bool(script.fetch_bytes)
         if not script.jobs:
             self.target.create_topic(self.remote, script.partitions)

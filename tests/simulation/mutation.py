@@ -10,8 +10,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "sparkmirror"
 class Mutation:
     """`before`, which `file` has once, becomes `after`. What breaks only flows that keep offsets is `kept`: its
     searches play no other histories. `left_out` are those that show in histories of brokers that leave markers out, as
-    by `--left-out`. `also` is a second line that guards the same, and what becomes of it: of the same
-    file, unless `also_file` names another one."""
+    by `--left-out`, `left_in_ledger` as by `--left-in-ledger`. `also` is a second line that guards the same, and what
+    becomes of it: of the same file, unless `also_file` names another one."""
 
     name: str
     file: str
@@ -19,6 +19,7 @@ class Mutation:
     after: str
     kept: bool = False
     left_out: bool = False
+    left_in_ledger: bool = False
     also: tuple[str, str] = ("", "")
     also_file: str = ""
 

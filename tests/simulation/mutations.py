@@ -95,7 +95,8 @@ def _search_once(mutation: Mutation, minutes: float) -> Search:
 
 def _kind(mutation: Mutation) -> Sequence[str]:
     """The histories that it is put to."""
-    return ["--kept"] * mutation.kept + ["--left-out"] * mutation.left_out
+    left = ["--left-out"] * mutation.left_out + ["--left-in-ledger"] * mutation.left_in_ledger
+    return ["--kept"] * mutation.kept + left
 
 
 def _play(*arguments: str) -> subprocess.CompletedProcess[str]:

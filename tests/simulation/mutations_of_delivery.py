@@ -50,7 +50,7 @@ DELIVERY = (
     Mutation("an id of a topic is believed at once", f"{_FETCH}/topic_ids.py",
              "if not self._is_believed(fetch_state, view):", "if False:"),
     Mutation("an epoch that reads the ledger past open transactions", "planning/planner.py",
-             "self._ownership.tell_began()\n        positions = ledger.read_through(target)",
+             "self._ownership.tell_began()\n        positions = read_through(self._flow, target, ledger, taken)",
              "self._ownership.tell_began()\n        positions = ledger.read_to_end()"),
     Mutation("a repeated task that takes its plan's positions", "planning/starts.py",
              "    if position is None:\n        return item\n", "    return item\n"),

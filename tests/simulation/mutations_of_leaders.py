@@ -58,4 +58,9 @@ LEADERS = (
              left_out=True),
     Mutation("what a former task has left open is aborted", "planning/left_behind.py",
              "return verdict is not Verdict.ABORTED", "return False", left_out=True),
+    Mutation("what lies open in the ledger is not ended", "planning/left_in_ledger.py",
+             "for number, lot in sorted(self._find_open().items()):", "for number, lot in []:",
+             left_in_ledger=True),
+    Mutation("what lies open in the ledger is committed", "planning/left_in_ledger.py",
+             "lot, commits=False)", "lot, commits=True)", left_in_ledger=True),
 )  # fmt: skip

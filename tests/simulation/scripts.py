@@ -101,7 +101,7 @@ class Script:
     `max.partition.fetch.bytes`, where it is set. From `writes_until` on, in seconds from the beginning, the source is
     not written to, or where `quiet_focus` is set only its partition of `focus`; from `reads_until` on the group on the
     source reads nothing; 0 is never. With `doubles_markers` those of fillers come twice, until all heals.
-    With `leaves_markers_out` the target's brokers do that (`left_out.py`).
+    With `leaves_markers_out` the target's brokers do that (`left_out.py`), with `leaves_ledger_open` in the ledger too.
     What is drawn while a history is played is drawn by `world`, or by the seed where that is 0.
     """
 
@@ -133,6 +133,7 @@ class Script:
     reads_until: float = 0.0
     doubles_markers: bool = False
     leaves_markers_out: bool = False
+    leaves_ledger_open: bool = False
     world: int = 0
 
     @property

@@ -44,6 +44,13 @@ def test_what_brokers_leave_open_is_not_lost() -> None:
     assert "4 histories" in done.stdout
 
 
+def test_a_ledger_that_lacks_markers_is_read_and_nothing_is_lost_by_it() -> None:
+    """In 9005, 9008 and 9044 a flow stood still for good before what lies open there was ended."""
+    for seed in (9005, 9008, 9044):
+        done = simulate("--left-in-ledger", "--from", str(seed), "--histories", "1")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_history_is_the_same_each_time_it_is_played() -> None:
     stories = {simulate("--seed", "39").stdout for _ in range(2)}
     assert len(stories) == 1

@@ -4,7 +4,7 @@ Used by the ledger, and by the readers of the command and status topics. A `Kafk
 are assigned by hand, nothing is committed, only committed records are seen unless a caller asks for all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -24,6 +24,7 @@ from sparkmirror.model import TopicPartition
 _POLL_SECONDS_MAX = 0.5
 _POLL_RECORDS_MAX = 5000
 _SILENCE_SECONDS_MAX = 30.0
+_QUIET_SECONDS = 2.0
 
 WAIT_SECONDS: Final = 0.5
 FOLLOWING_WAIT_SECONDS: Final = 5.0
@@ -136,9 +137,16 @@ class TopicTail:
             raise translate(error, self._settings, f"reading {self._topics}") from error
         return self._read_to(ends, seconds_max)
 
-    def read_to(self, ends: Mapping[TopicPartition, int], seconds_max: float = 60.0) -> list[TailRecord]:
-        """All records up to given high watermarks: what was open below them is waited for. Raises as `read_to_end`."""
-        return self._read_to({ClientPartition(at.topic, at.partition): end for at, end in ends.items()}, seconds_max)
+    def read_to(
+        self,
+        ends: Mapping[TopicPartition, int],
+        seconds_max: float = 60.0,
+        when_quiet: Callable[[], None] | None = None,
+    ) -> list[TailRecord]:
+        """All records up to given high watermarks: what was open below them is waited for. `when_quiet` is called each
+        time that nothing has come nearer for two seconds. Raises as `read_to_end`."""
+        wanted = {ClientPartition(at.topic, at.partition): end for at, end in ends.items()}
+        return self._read_to(wanted, seconds_max, when_quiet)
 
     def read_between(self, partition: TopicPartition, first: int, end: int) -> Iterator[TailRecord]:
         """The records of a tail's one partition from offset `first` on and below `end`, as they come.
@@ -157,16 +165,22 @@ class TopicTail:
             if self._clock.monotonic() > silent_at:
                 raise ClusterUnreachable(f"Cluster {self._settings.alias} sends no more of {partition}.")
 
-    def _read_to(self, ends: dict[Any, int], seconds_max: float) -> list[TailRecord]:
-        silent_at = self._clock.monotonic() + seconds_max
+    def _read_to(
+        self, ends: dict[Any, int], seconds_max: float, when_quiet: Callable[[], None] | None = None
+    ) -> list[TailRecord]:
+        moved_at = quiet_at = self._clock.monotonic()
         left = self._left(ends)
         while left:
-            if self._clock.monotonic() > silent_at:
-                raise self._silence(left, seconds_max)
             self._held += self._receive(_POLL_SECONDS_MAX)
             before, left = left, self._left(ends)
+            now = self._clock.monotonic()
             if left < before:
-                silent_at = self._clock.monotonic() + seconds_max
+                moved_at = quiet_at = now
+            elif when_quiet is not None and now > quiet_at + _QUIET_SECONDS:
+                when_quiet()
+                quiet_at = self._clock.monotonic()  # it may have taken long, and have helped
+            elif now > moved_at + seconds_max:
+                raise self._silence(left, seconds_max)
         return self._take_held()
 
     def _silence(self, left: int, seconds: float) -> ClusterUnreachable:

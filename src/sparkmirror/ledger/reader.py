@@ -1,7 +1,7 @@
 """Reads the ledger of one flow from its target: all of it once, then new records; used by the planner and the CLI."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from sparkmirror.errors import ClusterError, ClusterUnreachable
@@ -69,16 +69,19 @@ class LedgerReader:
         self._fold(self._tail.read_to_end(seconds_max))
         return self.view.positions
 
-    def read_through(self, target: Admin, seconds_max: float = 90.0) -> dict[TopicPartition, Position]:
+    def read_through(
+        self, target: Admin, seconds_max: float = 90.0, when_quiet: Callable[[], None] | None = None
+    ) -> dict[TopicPartition, Position]:
         """All positions that are committed or in open transactions: waits for the end of every open transaction.
 
         A position hides behind any task's open transaction, although its own is committed. The ends are those of the
-        newest leaders that several brokers know: what a former one lacks would be mirrored twice. Raises
-        ClusterUnreachable, also where the tail follows a former leader.
+        newest leaders that several brokers know: what a former one lacks would be mirrored twice. `when_quiet`, as in
+        `TopicTail.read_to`, may end what lies open. Raises ClusterUnreachable, also where the tail follows a former
+        leader.
         """
         ends = target.newest_ends(self.partitions)
         try:
-            self._fold(self._tail.read_to({at: ends.of(at) for at in self.partitions}, seconds_max))
+            self._fold(self._tail.read_to({at: ends.of(at) for at in self.partitions}, seconds_max, when_quiet))
         except ClusterUnreachable as silence:
             if hint := _name_open(target, self.partitions):
                 raise ClusterUnreachable(silence.args[0], hint) from silence

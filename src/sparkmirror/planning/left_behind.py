@@ -11,24 +11,23 @@ gets no task yet. Blocks; owned by `planning.planner`, and by `planning.renewal`
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing
 from itertools import groupby
 from typing import Final, NamedTuple
 
 from sparkmirror.clock import SYSTEM_CLOCK, Clock
 from sparkmirror.config.flow.flows import FlowConfig
 from sparkmirror.control.assignment import Assigned, Assignment
-from sparkmirror.errors import ClusterError, ClusterUnreachable
+from sparkmirror.errors import ClusterUnreachable
 from sparkmirror.kafka.admin import Admin
 from sparkmirror.kafka.fencing import ProducerIdentity, may_still_end, transactional_id
 from sparkmirror.kafka.known_ids import used_producers
 from sparkmirror.kafka.wire.leader_epochs import LeaderEpochs
 from sparkmirror.kafka.wire.lookup import with_servers_from
 from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction, look
-from sparkmirror.kafka.wire.transaction import Transaction
 from sparkmirror.ledger.committed_end import CommittedEnd, Verdict, judge
 from sparkmirror.ledger.positions import PositionRecord
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import Position, TopicPartition
+from sparkmirror.planning.empty_transactions import end_left_open
 from sparkmirror.planning.fencing import Taken, held_identities
 
 log = logging.getLogger(__name__)
@@ -40,8 +39,6 @@ _PAUSE_SECONDS_MAX: Final = 0.5
 _LOOK_SECONDS: Final = 3.0
 _BOUNDED_LOOK_SECONDS: Final = 15.0
 """How long one look waits for leaders, and for markers that are under way: of a run that ends, it is the only one."""
-_END_SECONDS_MAX: Final = 45.0
-"""For the end of an empty transaction its coordinator is asked so long, since to begin again would abort it."""
 _SILENT: Final = "no leader on the target has said whether a transaction of its former task is open in it"
 _ENDING: Final = "the coordinator has yet to end a transaction of its former task there"
 _HELD: Final = "a transaction of its former task lies open there, and another process has that task's transactional id"
@@ -101,10 +98,11 @@ class LeftBehind:
         assignment: Assignment,
         assigned: Mapping[TopicPartition, Assigned],
         records: Mapping[TopicPartition, PositionRecord],
+        positions: Mapping[TopicPartition, Position],
     ) -> dict[TopicPartition, Assigned]:
         """Ends what lies open as an epoch begins, whose tasks write under the ids that were `taken` over: also where
-        the partition goes to no task here, by the ledger's `records`. Returns those that may begin. Raises
-        ClusterError, for a bounded run where any may not."""
+        the partition goes to no task here, by the ledger's `records`, and by none of them that is older than the
+        position that counts. Returns those that may begin. Raises ClusterError, for a bounded run where any may not."""
         self._ended_for = set(self.in_use)
         held = held_identities(taken)
         self._own = {task: one.identity.producer_id for task, one in taken.items()}
@@ -121,7 +119,7 @@ class LeftBehind:
         ]
         ours = {identity.producer_id for identity in held.values()}
         places += [
-            _Place(where, record.committed_end, _NOBODY)
+            _Place(where, record.committed_end if record.position == positions.get(where) else None, _NOBODY)
             for where, record in records.items()
             if where not in assigned and record.committed_end is not None and record.committed_end.producer_id in ours
         ]
@@ -134,7 +132,7 @@ class LeftBehind:
     def renew(self, target: Admin, task: int, taken: Taken, items: list[Assigned]) -> list[Assigned]:
         """As `begin`, for one task that is tried again, whose ids alone were `taken` over."""
         assigned = {item.partition: item for item in items}
-        begun = self.begin(target, {task: taken}, {task: frozenset(assigned)}, assigned, {})
+        begun = self.begin(target, {task: taken}, {task: frozenset(assigned)}, assigned, {}, {})
         return [item for item in items if item.partition in begun]
 
     def give(self, target: Admin, task: int, items: list[Assigned]) -> list[Assigned]:
@@ -216,7 +214,8 @@ class LeftBehind:
             else:
                 waits[where] = self._why_not(target, number, where)
         for (number, commits), lot in groupby(sorted(one for one in to_end if one.number in held), key=lambda x: x[:2]):
-            if why := self._end(target, number, held[number], [one.where for one in lot], commits=commits):
+            where_open = [one.where for one in lot]
+            if why := end_left_open(self._flow, target, number, held[number], where_open, commits=commits):
                 waits |= {one.where: why for one in to_end if one[:2] == (number, commits) and one.where in waits}
         return waits
 
@@ -244,29 +243,6 @@ class LeftBehind:
         if may_still_end(target, transactional_id(self._flow.connector, number), where):
             return _ENDING
         return _IN_USE if number % self._flow.tasks_max in self._tasks else _HELD
-
-    def _end(
-        self, target: Admin, number: int, identity: ProducerIdentity, lot: Collection[TopicPartition], *, commits: bool
-    ) -> str:
-        """Ends what lies open there, by an empty transaction; returns why it was refused. Raises ClusterError where
-        nobody says whether it has begun, or has ended."""
-        name, timeout_ms = transactional_id(self._flow.connector, number), self._flow.producer.transaction_timeout_ms
-        seconds = min(timeout_ms / 1000, _END_SECONDS_MAX)
-        with closing(Transaction(target.connection.settings, name, timeout_ms, seconds)) as transaction:
-            transaction.know_brokers(target.brokers().values())
-            transaction.identity = identity
-            try:
-                transaction.end_left_open(lot, commits=commits)
-            except ClusterError as problem:
-                if transaction.is_begun or isinstance(problem, ClusterUnreachable):
-                    raise
-                return str(problem.args[0]).rstrip(".")
-        log.warning(
-            "%s: a transaction of %s lay open in %s, for want of a leader when it ended: it is %s now.",
-            self._flow.name, name, ", ".join(map(str, sorted(lot)[:_NAMED_MAX])), "committed" if commits else "aborted",
-            extra={"event": "left-open"},
-        )  # fmt: skip
-        return ""
 
 
 def _has_start(item: Assigned) -> bool:

@@ -34,6 +34,7 @@ from sparkmirror.planning.fencing import last_generation, stop_if_replaced, take
 from sparkmirror.planning.hand_over import HandOvers, Partings, by_new_task
 from sparkmirror.planning.idle_ids import IdleIds
 from sparkmirror.planning.left_behind import LeftBehind
+from sparkmirror.planning.left_in_ledger import read_through
 from sparkmirror.planning.ownership import TaskOwnership
 from sparkmirror.planning.plan import plan_assignment, plan_moves
 from sparkmirror.planning.renewal import renew
@@ -98,7 +99,7 @@ class Planner:
         self._ownership.take(target)
         taken = take_over(self._flow, target, ledger, self._ownership.tasks)
         self._ownership.tell_began()
-        positions = ledger.read_through(target)
+        positions = read_through(self._flow, target, ledger, taken)
         wanted = self._handed_out = self._source_topics.read(source)
         partitions = [tp for tp in self._ownership.own(wanted) if not self._once or tp in self.ends()]
         if not self._once:
@@ -107,7 +108,7 @@ class Planner:
         tasks, kept = self._sizing.begin(assigned.values(), ledger.view.records, self._assignment, source)
         self._status.begin_epoch(self._ownership.tasks - set(tasks), ledger.view.known, wanted)  # of who left, too
         self._assignment = plan_assignment(partitions, tasks, kept, self._hand_overs.rates)
-        assigned = self._left_behind.begin(target, taken, self._assignment, assigned, ledger.view.records)
+        assigned = self._left_behind.begin(target, taken, self._assignment, assigned, ledger.view.records, positions)
         self._generation = last_generation(self._flow, ledger, self._generation, self._book.ordered_generation) + 1
         self._sizing.note_held(assigned, self._generation)
         self._idle_ids.bar(target, taken, self._assignment, ledger.partitions)

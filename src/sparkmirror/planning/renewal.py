@@ -23,6 +23,7 @@ from sparkmirror.ledger.reader import LedgerReader
 from sparkmirror.model import TopicPartition
 from sparkmirror.planning.fencing import stop_if_known_replaced, stop_if_replaced, take_over
 from sparkmirror.planning.left_behind import LeftBehind
+from sparkmirror.planning.left_in_ledger import read_through
 from sparkmirror.planning.ownership import is_member
 from sparkmirror.planning.source_topics import SourceTopics
 from sparkmirror.planning.starts import confirm_ids, settle_starts, start_again
@@ -49,7 +50,7 @@ def renew(
     if plan.share is not None and not is_member(target, plan.share):
         raise FencedError(f"{flow.name}: the group of processes has gone on without this one")
     taken = take_over(flow, target, ledger, [plan.task])[plan.task]
-    positions = ledger.read_through(target)
+    positions = read_through(flow, target, ledger, {plan.task: taken})
     stop_if_known_replaced(flow, run, ledger, plan.generation)  # who began since the first look is known by now
     plan = follow_orders(plan, read_orders(flow, plan, target), ledger.view.records, ledger.view.is_whole)
     held = {one.partition: positions[one.partition] for one in plan.assigned if one.partition in positions}

@@ -35,7 +35,7 @@ class Tail:
     def read_to_end(self, _seconds: float) -> list[TailRecord]:
         return self.records
 
-    def read_to(self, ends: dict[TopicPartition, int], _seconds: float) -> list[TailRecord]:
+    def read_to(self, ends: dict[TopicPartition, int], *_: object) -> list[TailRecord]:
         return self.records
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ def test_a_ledger_in_which_a_transaction_stays_open_is_named(
     home = TopicPartition(TOPICS.positions, 0)
 
     class Silent(Tail):
-        def read_to(self, ends: dict[TopicPartition, int], _seconds: float) -> list[TailRecord]:
+        def read_to(self, ends: dict[TopicPartition, int], *_: object) -> list[TailRecord]:
             assert ends == {home: 20}
             raise ClusterUnreachable("Cluster B: 3 offsets could not be read.", "Check that all its brokers are up.")
 

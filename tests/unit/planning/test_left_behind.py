@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from sparkmirror.kafka.wire.open_transactions import Looked, OpenTransaction
 from sparkmirror.ledger.committed_end import CommittedEnd
 from sparkmirror.ledger.positions import PositionRecord
 from sparkmirror.model import Position, TopicPartition
-from sparkmirror.planning import left_behind
+from sparkmirror.planning import empty_transactions, left_behind
 from sparkmirror.planning.fencing import Taken
 from sparkmirror.planning.left_behind import LeftBehind
 
@@ -87,10 +87,11 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
     found = Target()
     Transaction.target = found
     for name, value in {
-        "look": found.look, "Transaction": Transaction, "used_producers": lambda *_: found.owners,
+        "look": found.look, "used_producers": lambda *_: found.owners,
         "may_still_end": lambda *_: found.may_end, "with_servers_from": lambda *_: None,
     }.items():  # fmt: skip
         monkeypatch.setattr(left_behind, name, value)
+    monkeypatch.setattr(empty_transactions, "Transaction", Transaction)
     return found
 
 
@@ -111,13 +112,16 @@ def begin(
     target: Any,
     end: CommittedEnd | None = END,
     taken: Mapping[int, Taken] = TAKEN,
-    records: Mapping[TopicPartition, PositionRecord] | None = None,
+    records: Mapping[TopicPartition, PositionRecord] = MappingProxyType({}),
+    positions: Mapping[TopicPartition, Position] | None = None,
 ) -> list[TopicPartition]:
     """An epoch in which `HERE` goes to task 0; returns what begins."""
     assigned = {HERE: Assigned(HERE, 5, committed_end=end)}
     assignment = {0: frozenset([HERE]), 1: frozenset[TopicPartition]()}
     known = {where: assignment[where] for where in taken}
-    return list(left.begin(target, taken, known, assigned, records or {}))
+    if positions is None:
+        positions = {where: record.position for where, record in records.items()}
+    return list(left.begin(target, taken, known, assigned, records, positions))
 
 
 def give(left: LeftBehind, target: Any, end: CommittedEnd | None = END) -> list[TopicPartition]:
@@ -238,6 +242,18 @@ def test_a_process_ends_what_its_ids_have_left_where_others_mirror_now(target: T
     target.silent = {remote(THERE)}
     assert begin(one(target), target, None, records=records) == [HERE]
     assert not target.waits
+
+
+def test_a_record_that_is_older_than_the_position_does_not_say_that_what_lies_open_was_aborted(target: Target) -> None:
+    """The transaction of the newer one was aborted in our topic of the ledger alone, where its marker was left out."""
+    target.open[remote(THERE), FORMER] = ABORTED
+    records = {THERE: PositionRecord(Position(9), 3, 1, committed_end=END)}
+    assert begin(one(target), target, None, records=records, positions={THERE: Position(12)}) == [HERE]
+    assert [(places, commits) for _, _, places, commits in target.ended] == [([remote(THERE)], True)]
+    target.ended.clear()
+    target.open[remote(THERE), FORMER] = ABORTED
+    assert begin(one(target), target, None, records=records) == [HERE]
+    assert [commits for *_, commits in target.ended] == [False]
 
 
 def test_where_the_principal_may_not_read_it_is_committed_once(target: Target) -> None:

@@ -131,14 +131,14 @@ class World:
         taken = {1: Taken(1, ProducerIdentity(7, 3))}
         for name, value in {
             "stop_if_replaced": lambda *_: None, "stop_if_known_replaced": lambda *_: None,
-            "is_member": lambda *_: True, "take_over": lambda *_: taken,
+            "is_member": lambda *_: True, "take_over": lambda *_: taken, "read_through": lambda *_: self.read_through(),
             "read_orders": lambda *_: [], "follow_orders": lambda plan, *_: plan, "settle_starts": self.settle,
             "SourceTopics": lambda _: SimpleNamespace(read=lambda _: {}), "publish": self.publish,
             "LeftBehind": lambda *_, **__: SimpleNamespace(renew=self.leave_open),
         }.items():  # fmt: skip
             monkeypatch.setattr(renewal, name, value)
 
-    def read_through(self, _: object) -> dict[TopicPartition, Position]:
+    def read_through(self, *_: object) -> dict[TopicPartition, Position]:
         return {}
 
     def get(self, _: TopicPartition) -> None:

@@ -130,6 +130,11 @@ class OffsetMapping:
         self._cuts[partition] = _Cut(growing)
 
     @property
+    def touched(self) -> Collection[TopicPartition]:
+        """The partitions whose map may have to be stored, by what was entered so far."""
+        return self._touched.keys()
+
+    @property
     def cuts(self) -> Collection[TopicPartition]:
         """The partitions of which the stored map does not know yet that the target's log was cut."""
         return self._cuts.keys()

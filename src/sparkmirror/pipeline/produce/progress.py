@@ -165,7 +165,8 @@ class Progress:
         is_urgent = self.gaps.are_known or self.misplaced.are_due or self._releases.due or self._mapping.cuts
         if is_urgent or self._refusing:
             return False
-        return all(self._is_of_few_heartbeats(where, buffers) for where in self.moved)
+        waiting = (*self.moved, *self._unmapped, *self._mapping.touched)
+        return all(self._is_of_few_heartbeats(where, buffers) for where in waiting)
 
     def _is_of_few_heartbeats(self, where: TopicPartition, buffers: Mapping[TopicPartition, PartitionBuffer]) -> bool:
         buffer, stored = buffers.get(where), self._stored.get(where)

@@ -50,7 +50,8 @@ class Reports:
     def may_rest(self, plan: PlanRow, problem: str, is_heartbeats: Callable[[str], bool]) -> bool:
         """Whether there is nothing to tell but that heartbeats have passed."""
         self._task_metrics.settle()
-        if self._is_behind or self._told_about != self._about(plan, problem) or self._changed_states():
+        is_told = bool(self._task_told) and self._told_about == self._about(plan, problem)
+        if self._is_behind or not is_told or self._changed_states():
             return False
         return all(is_heartbeats(where.topic) for where in self._task_metrics.touched)
 

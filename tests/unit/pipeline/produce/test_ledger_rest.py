@@ -8,8 +8,9 @@ from tests.manual_clock import ManualClock
 from tests.unit.pipeline.produce.known_producer import known
 
 from sparkmirror.kafka.settings import ClientSettings
+from sparkmirror.ledger.misplaced import Misplaced
 from sparkmirror.ledger.topics import ledger_topics
-from sparkmirror.model import Connector, TopicPartition
+from sparkmirror.model import NO_TOPIC_ID, Connector, TopicPartition
 from sparkmirror.pipeline.produce.acked_position import Place
 from sparkmirror.pipeline.produce.assembly import SenderOptions, assemble
 from sparkmirror.pipeline.produce.buffer import PartitionBuffer
@@ -136,10 +137,49 @@ def test_a_task_that_is_behind_is_reported_each_second(task: Task) -> None:
     assert told[0] and all(told)
 
 
-def test_a_release_waits_for_no_heartbeat(task: Task) -> None:
+@pytest.mark.parametrize("where", [ORDERS, HEARTBEATS])
+def test_a_release_waits_for_no_heartbeat(task: Task, where: TopicPartition) -> None:
     task.seconds(1)
-    task.parts.progress.release(ORDERS)
+    task.parts.progress.release(where)
     assert POSITIONS in task.pass_second()
+
+
+def test_a_gap_of_heartbeats_is_stored_at_once(task: Task) -> None:
+    task.seconds(1)
+    buffer = task.parts.gate.buffers[HEARTBEATS]
+    at = buffer.acknowledged
+    task.parts.progress.gaps.add(buffer, "retention", at - 1, at, "went on", NO_TOPIC_ID, buffer.place.order)
+    assert TOPICS.gaps in task.pass_second()
+
+
+def test_a_cut_of_the_targets_log_is_in_the_map_at_once(task: Task) -> None:
+    task.seconds(1)
+    buffer = task.parts.gate.buffers[HEARTBEATS]
+    task.parts.progress.cut(buffer, buffer.acknowledged, 3)
+    assert task.pass_second()
+
+
+def test_what_is_misplaced_is_noted_at_once(task: Task) -> None:
+    task.seconds(1)
+    task.parts.progress.misplaced.add(HEARTBEATS, Misplaced(NO_TOPIC_ID, 3), "others wrote there")
+    assert POSITIONS in task.pass_second()
+
+
+def test_a_map_that_was_not_stored_is_stored_again_at_once(task: Task) -> None:
+    task.seconds(1)
+    buffer = task.parts.gate.buffers[ORDERS]
+    task.parts.progress.cut(buffer, 1, 1)
+    task.pass_second()
+    mapping = task.parts.progress._mapping
+    assert not mapping.cuts
+    mapping.store_again(ORDERS, mapping._growing[ORDERS])
+    assert TOPICS.offset_map in task.pass_second()
+
+
+def test_a_status_that_was_not_stored_is_due_again_at_once(task: Task) -> None:
+    task.seconds(1)
+    task.parts.ledger_flush._reports._forget_task()
+    assert STATUS in task.pass_second()
 
 
 def test_a_ledger_that_lost_what_was_stored_has_it_again_at_once(task: Task) -> None:
